@@ -1,4 +1,4 @@
-//! What the kernels of [`MATMUL`](crate::MATMUL) are: their tiles, workgroups, slices, and which of them an architecture
+//! What the kernels of [`MATMUL`](crate::MATMUL) are: their tiles, workgroups, stages, and which of them an architecture
 //! has. The host chooses among them by this table.
 //!
 //! A kernel's name is `matmul_<dtype>_<rows>x<columns>_<ops>`, with `nn`, `nt`, `tn` or `tt` for op(A) and op(B), `n` as
@@ -145,9 +145,9 @@ pub fn reads_whole_cache_lines(processor: Processor, dtype: Dtype, tile: Tile) -
     kernel.is_some_and(|kernel| kernel.schedule == Schedule::Lines)
 }
 
-/// Panels of 128 bytes of k that a workgroup of the kernels of `dtype` with `tile` has on their way at once: two where sums
-/// leave registers for them. 1 where there is no such kernel.
-pub fn panels_ahead(processor: Processor, dtype: Dtype, tile: Tile) -> u32 {
+/// K-blocks of 128 bytes of k that a workgroup of the kernels of `dtype` with `tile` has on their way at once: two where
+/// sums leave registers for them. 1 where there is no such kernel.
+pub fn prefetch_depth(processor: Processor, dtype: Dtype, tile: Tile) -> u32 {
     Kernel::of(processor, dtype, tile).map_or(1, |kernel| kernel.ahead)
 }
 
@@ -173,7 +173,7 @@ pub fn exists(processor: Processor, dtype: Dtype, tile: Tile) -> bool {
 }
 
 /// Bytes of LDS that a launch has to ask for, beside what the kernel has of its own: on NVIDIA's GPUs, where operands of
-/// 16 bits are copied straight to LDS, that of the slices which are there or on their way. 0 where there is no such kernel.
+/// 16 bits are copied straight to LDS, that of the stages which are there or on their way. 0 where there is no such kernel.
 pub fn dynamic_lds(processor: Processor, dtype: Dtype, tile: Tile) -> u32 {
     Kernel::of(processor, dtype, tile).map_or(0, |kernel| kernel.lds_kib << 10)
 }

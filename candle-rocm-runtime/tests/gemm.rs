@@ -612,7 +612,7 @@ fn every_kernel<T: Element>(stream: &Arc<Stream>) {
                 let kernel = Kernel::Matrix { tile, op_a, op_b };
                 let (rows, columns) = (tile.rows as usize, tile.columns as usize);
                 let depth = tile.depth as usize;
-                // More slices than LDS holds, where they are copied straight to it.
+                // More stages than LDS holds, where they are copied straight to it.
                 let slices = if tile.dynamic_lds > 0 { 6 } else { 2 };
                 let whole = simple::<T>(op_a, op_b, rows, columns, slices * depth);
                 run_with(

@@ -143,9 +143,9 @@ mod tests {
             target: Target::Gfx942,
             lines: all,
         };
-        let panels = loops::panels(&listing);
-        assert_eq!(panels.len(), 1);
-        of(&listing, &panels[0])
+        let k_blocks = loops::k_blocks(&listing);
+        assert_eq!(k_blocks.len(), 1);
+        of(&listing, &k_blocks[0])
     }
 
     #[test]
@@ -228,8 +228,8 @@ mod tests {
             target: Target::Gfx942,
             lines: all,
         };
-        let panels = loops::panels(&listing);
-        assert_eq!(panels.len(), 1);
-        assert_eq!(panels[0].offsets, 0..5);
+        let k_blocks = loops::k_blocks(&listing);
+        assert_eq!(k_blocks.len(), 1);
+        assert_eq!(k_blocks[0].offsets, 0..5);
     }
 }

@@ -248,9 +248,9 @@ pub fn repeated<'a>(
     (often, counts, fill)
 }
 
-/// The loops over panels of a product, each with all loops within it: those with the most arithmetic, or nearly, that
+/// The loops over K-blocks of a product, each with all loops within it: those with the most arithmetic, or nearly, that
 /// contain no loop without any, as edges' loops contain loops that copy. Several where halves of a workgroup have their own.
-pub fn panels(listing: &Listing) -> Vec<Loop> {
+pub fn k_blocks(listing: &Listing) -> Vec<Loop> {
     let loops = all(listing);
     let has_matrix = loops.iter().any(|of| of.counts.matrix_cycles > 0.0);
     // Addresses have multiply-adds, too.

@@ -1,4 +1,4 @@
-//! What products of FP8 execute: their loop over panels of 128 k, factors included.
+//! What products of FP8 execute: their loop over K-blocks of 128 k, factors included.
 
 use anyhow::{Context as _, Result};
 use candle_rocm_kernels::grouped::{invocation, kernel_name, threads, Element, DEPTH, HEADER};
@@ -43,7 +43,7 @@ pub struct Figures {
     pub least_bytes: u64,
     /// Of all instructions.
     pub total: InstructionProfile,
-    /// Of the loop over panels.
+    /// Of the loop over K-blocks.
     pub in_loop: LoopFigures,
 }
 

@@ -8,14 +8,15 @@ use candle_rocm_kernel_report::page::ARCHITECTURES;
 use candle_rocm_kernels::{Module, GROUPED, MATMUL};
 use candle_rocm_testing::needs;
 
-/// The tiles whose panels MFMA units take in four slices, or by whole lines in two halves whose first is written before the
-/// last quarter is multiplied; the others', and other units', have two slices or one.
+/// The tiles whose K-blocks MFMA units take in four slices, or by whole lines in two halves whose first is written before
+/// the last quarter is multiplied; the others', and other units', have two slices or one.
 const QUARTERED: [&str; 4] = ["256x256", "224x256", "256x128", "128x128"];
 
-/// Least arithmetic between a load from global memory and the wait for it, as part of a panel's: of [`QUARTERED`] tiles,
-/// and of the others. One set of registers holds a panel. It can be loaded again when the panel's last slice has left
-/// for LDS, and is waited for when the next panel's first one leaves: of four slices two are multiplied meanwhile, of two
-/// or one, all. (gfx1030's loops over steps count once, both in the distance and in the panel's arithmetic.)
+/// Least arithmetic between a load from global memory and the wait for it, as part of a K-block's: of [`QUARTERED`]
+/// tiles, and of the others. One set of registers holds a K-block. It can be loaded again when the K-block's last slice
+/// has left for LDS, and is waited for when the next K-block's first one leaves: of four slices two are multiplied
+/// meanwhile, of two or one, all. (gfx1030's loops over steps count once, both in the distance and in the K-block's
+/// arithmetic.)
 const FLOORS: [(&str, [f64; 2]); 5] = [
     ("gfx942", [0.5, 1.0]),
     ("gfx90a", [0.5, 1.0]),
@@ -24,7 +25,7 @@ const FLOORS: [(&str, [f64; 2]); 5] = [
     ("gfx1030", [1.0, 1.0]),
 ];
 
-/// Cycles by which a kernel's loads are ahead at least, whatever its panels have: where the matrix unit is fastest, a
+/// Cycles by which a kernel's loads are ahead at least, whatever its K-blocks have: where the matrix unit is fastest, a
 /// half microsecond at 2.1 GHz, for two wavefronts on a SIMD a whole one.
 const LARGEST: [(&str, &str, u64); 4] = [
     ("gfx942", "matmul_bf16_256x256_", 1000),
@@ -47,12 +48,13 @@ fn loads_are_ahead_of_their_waits() {
         let mut kernels = Kernels::new(arch);
         for module in [&MATMUL, &GROUPED] {
             let names = kernels.names(module).expect("the module is embedded");
-            // The narrow grouped tiles' loops over edges have as much arithmetic as those over panels, and are taken for them.
+            // The narrow grouped tiles' loops over edges have as much arithmetic as those over K-blocks, and are taken for
+            // them.
             let is_narrow = |name: &str| {
                 name.starts_with("grouped")
                     && ["128x32", "128x64"].iter().any(|of| name.contains(of))
             };
-            // Those for few columns have no panels: all loads of a round are on their way before the first is used.
+            // Those for few columns have no K-blocks: all loads of a round are on their way before the first is used.
             let is_skinny = |name: &str| name.contains("_skinny_");
             let is_product =
                 |name: &&String| !(name.contains("_sum") || is_narrow(name) || is_skinny(name));
@@ -67,8 +69,8 @@ fn loads_are_ahead_of_their_waits() {
 /// What a kernel has less of than it should.
 fn shortcoming(arch: &str, kernels: &mut Kernels, module: &Module, name: &str) -> Option<String> {
     let report = kernels.report(module, name).expect("it decodes");
-    let panels = loops::panels(&report.listing);
-    let found: Vec<_> = panels
+    let k_blocks = loops::k_blocks(&report.listing);
+    let found: Vec<_> = k_blocks
         .iter()
         .map(|of| distances::of(&report.listing, of))
         .collect();

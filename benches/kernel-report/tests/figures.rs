@@ -28,8 +28,8 @@ fn device(arch: &str) -> Device {
 
 /// Least wavefronts on a SIMD and least fill of the loop as executed, with both matrices along k, and with any other
 /// operations, nearly as reached. On MI200 and MI300 a thread chooses what it writes to LDS of two vectors, which takes 32
-/// instructions of a panel that whole lines are read for; they stand among matrix instructions, which the fill leaves out
-/// (`large_products_keep_the_matrix_unit_busy` has what comes of it). gfx1030 has dot products instead of matrix
+/// instructions of a K-block that whole lines are read for; they stand among matrix instructions, which the fill leaves
+/// out (`large_products_keep_the_matrix_unit_busy` has what comes of it). gfx1030 has dot products instead of matrix
 /// instructions, and for bf16 not even those.
 const FLOORS: [(&str, u64, [f64; 2]); 5] = [
     ("gfx942", 2, [0.86, 0.85]),

@@ -223,11 +223,11 @@ template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S, IsLat
             if (LATE) load_second();
             Held scores, changes;
             multiply<false>(scores, lds, [&](int step) INLINED {
-                if (step == min_of(1, Base::AHEAD)) {
+                if (step == min_of(1, Base::PREFETCH)) {
                     second_tile.stage(lds + SECOND_AT);
                     stage_own_number(lds, own[0]);
                 }
-                if (step == min_of(2 * Base::AHEAD, min_of(2, Base::STEPS - 1))) turned.stage(lds + TURNED_AT);
+                if (step == min_of(2 * Base::PREFETCH, min_of(2, Base::STEPS - 1))) turned.stage(lds + TURNED_AT);
             });
             Sequence now = s;
             int32_t at = others.at;

@@ -343,7 +343,7 @@ __device__ __forceinline__ void weigh_keys(KeyReader &reader, typename KeyReader
         auto step = [&](auto keys_used) INLINED {
             reader.step(rows, lds, now, own, split.end, split.last, count, how, keys_used);
         };
-        if constexpr (KeyReader::AHEAD) {
+        if constexpr (KeyReader::PREFETCH) {
             typename KeyReader::Rows next;
             load_keys(next), load_values(next);
             step([] INLINED {});

@@ -38,7 +38,7 @@ template <class T, int DIM, int HEADS> struct AttendByMatrix {
     static constexpr int THREADS = Base::THREADS, WAVES = Base::WAVES, ROW_GROUPS = WAVES, KEYS = 16;
     // The next rows are asked for when these were used: with room for both a lane's registers would spill, or half as
     // many wavefronts ask.
-    static constexpr bool AHEAD = false;
+    static constexpr bool PREFETCH = false;
     static constexpr int RESIDENT = DIM == 64 ? 2 : 1; // as src/decode.rs has it
     // Sixteens of bytes that a lane has of a key, and of a value.
     static constexpr int OF_KEY = DIM / 32, OF_VALUE = DIM / 64;
@@ -212,7 +212,7 @@ template <class T, int DIM, int HEADS> struct AttendByMatrix {
     static constexpr int RUN = Atom::RUN, GROUPS = WAVEFRONT / 16, OF_KEY = DIM / 8 / GROUPS, TILES = DIM / 16;
     static constexpr int VALUE_WORDS = min_of(TILES / 2, 4), VALUE_VECTORS = TILES / 2 / VALUE_WORDS;
     // Where a lane has registers for them, the next rows are on their way while these are used.
-    static constexpr bool AHEAD = OF_KEY * 4 + RUN * TILES / 2 <= 32;
+    static constexpr bool PREFETCH = OF_KEY * 4 + RUN * TILES / 2 <= 32;
     static_assert(sizeof(T) == 2 && HEADS <= 16, "what an instruction takes");
     typedef vec<uint32_t, 4> Words;
     typedef vec<uint32_t, VALUE_WORDS> ValueWords;

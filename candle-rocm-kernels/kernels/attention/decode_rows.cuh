@@ -82,12 +82,12 @@ static constexpr uint32_t MAX_SPLITS = 256;
 
 // A workgroup's split of the keys for HEADS queries, which read the same keys. A group of lanes holds a row of DIM
 // elements, EACH eights a lane; groups take KEYS rows in turn, and the next are on their way while these are used,
-// where AHEAD says so.
+// where PREFETCH says so.
 template <class T, int DIM, int HEADS> struct Attend {
     static constexpr int THREADS = 256, EACH = DIM > 256 ? 2 : 1, ROW_LANES = DIM / 8 / EACH;
     static constexpr int KEYS = EACH * sizeof(T) > 2 ? 1 : 2;
     static constexpr int ROW_GROUPS = THREADS / ROW_LANES, WAVES = THREADS / WAVEFRONT, OWN = 8 * EACH;
-    static constexpr bool AHEAD = true;
+    static constexpr bool PREFETCH = true;
 #if defined(__HIP__)
     static constexpr int RESIDENT = 1;
 #else

@@ -175,7 +175,7 @@ template <class T, int ROWS, int CHUNKS, int THREADS> struct DirectTile : Copied
     using Base = CopiedTile<T, ROWS, CHUNKS, THREADS>;
     using typename Base::Layout;
     static constexpr bool DIRECT = true;
-    static constexpr int BYTES = Layout::BYTES, SLICE_CHUNKS = ROWS / 8;
+    static constexpr int BYTES = Layout::BYTES, STAGE_CHUNKS = ROWS / 8;
     template <int BLOCKS> using Read = TurnedOperand<T, Layout, BLOCKS>;
     LdsBytes to;
 
@@ -213,29 +213,29 @@ private:
 };
 #endif
 
-// Values of KEYS keys and ELEMENTS elements, turned over by the products' own panels, of one or more slices of 32 keys.
-// Of TENSORS tensors those of one follow the others'.
+// Values of KEYS keys and ELEMENTS elements, turned over by the products' own K-blocks, of one or more stages of 32
+// keys. Of TENSORS tensors those of one follow the others'.
 template <class T, int KEYS, int ELEMENTS, int THREADS_, int TENSORS = 1> struct ValueTile {
     struct Shape {
-        static constexpr int SLICE_BYTES = min_of(KEYS, 32) * 2, SLICES = ceil_div(KEYS, 32),
-                             VECTORS = SLICE_BYTES / 16;
+        static constexpr int STAGE_BYTES = min_of(KEYS, 32) * 2, STAGES_OF_K_BLOCK = ceil_div(KEYS, 32),
+                             VECTORS = STAGE_BYTES / 16;
         static constexpr int WAVE = WAVEFRONT, THREADS = THREADS_;
-        template <class Element, int ROWS> using Slice = ::Slice<Element, ROWS, VECTORS>;
+        template <class Element, int ROWS> using Stage = ::Stage<Element, ROWS, VECTORS>;
     };
-    using Turned = Panel<T, TENSORS * ELEMENTS, Shape, false>;
-    using Slice = typename Turned::Slice;
-    static constexpr int BYTES = Shape::SLICES * Slice::BYTES, SLICE_CHUNKS = Shape::VECTORS;
+    using Turned = KBlock<T, TENSORS * ELEMENTS, Shape, false>;
+    using Stage = typename Turned::Stage;
+    static constexpr int BYTES = Shape::STAGES_OF_K_BLOCK * Stage::BYTES, STAGE_CHUNKS = Shape::VECTORS;
     using Atom = AttentionAtom<T>;
-    template <int BLOCKS> using Read = Operand<T, Slice, BLOCKS, Atom::OTHERS>;
-    Turned panel{(const T *)nullptr, 1, 0, TENSORS *ELEMENTS, 0, KEYS};
+    template <int BLOCKS> using Read = Operand<T, Stage, BLOCKS, Atom::OTHERS>;
+    Turned k_block{(const T *)nullptr, 1, 0, TENSORS *ELEMENTS, 0, KEYS};
     uint32_t dim;
 
     // `dim` counts the elements from the tile's first on.
     __device__ __forceinline__ explicit ValueTile(uint32_t dim) : dim(dim) {}
     __device__ __forceinline__ void into(LdsBytes) {}
-    // Where those read who want a slice from element `element` on.
-    static __device__ __forceinline__ LdsBytes operand_at(LdsBytes tile, int slice, int element) {
-        return tile + slice * Slice::BYTES + Slice::position(element) * 16;
+    // Where those read who want a stage from element `element` on.
+    static __device__ __forceinline__ LdsBytes operand_at(LdsBytes tile, int lds_stage, int element) {
+        return tile + lds_stage * Stage::BYTES + Stage::position(element) * 16;
     }
 
     // Reads vectors, `vector` each, of a block's line. In place of elements beyond the head's its first are read: what
@@ -247,25 +247,25 @@ template <class T, int KEYS, int ELEMENTS, int THREADS_, int TENSORS = 1> struct
             // Whole wavefronts have blocks of one, if these are enough: the bit of a block's number that says which
             // comes after those of its row and part.
             uint32_t tensor = TENSORS == 1 ? 0 : block.row / ELEMENTS;
-            if (ELEMENTS >= 128 && ELEMENTS / Turned::V * Turned::PARTS >= WAVEFRONT) tensor = uniform(tensor);
+            if (ELEMENTS >= 128 && ELEMENTS / Turned::V * Turned::SEGMENTS >= WAVEFRONT) tensor = uniform(tensor);
             block.row %= ELEMENTS;
             if (block.row >= dim) block.row = 0;
 #pragma unroll
             for (int l = 0; l < Turned::LINES; l++)
-                if (Turned::mine(i)) panel.held[i][l] = vector(block, l, tensor);
+                if (Turned::mine(i)) k_block.held[i][l] = vector(block, l, tensor);
         }
     }
     // `at` gives the address of a key's row.
     template <class At> __device__ __forceinline__ void load(At at) {
         load_each([&](auto block, int l, uint32_t) INLINED {
-            uint32_t key = Atom::key_at(block.chunk, block.part * Turned::LINES + l);
+            uint32_t key = Atom::key_at(block.chunk, block.segment * Turned::LINES + l);
             return load_vector<typename Turned::Vector>(at(key), block.row * 2);
         });
     }
     // Rows lie `pitch` elements apart. How far a block's lines are from each other does not depend on the block.
     __device__ __forceinline__ void load_lines(const T *lines, uint32_t pitch) {
         load_each([&](auto block, int l, uint32_t) INLINED {
-            uint32_t offset = (Atom::key_at(block.chunk, block.part * Turned::LINES) * pitch + block.row) * 2;
+            uint32_t offset = (Atom::key_at(block.chunk, block.segment * Turned::LINES) * pitch + block.row) * 2;
             return load_vector<typename Turned::Vector>(lines + (uint64_t)Atom::key_at(0, l) * pitch, offset);
         });
     }
@@ -273,7 +273,7 @@ template <class T, int KEYS, int ELEMENTS, int THREADS_, int TENSORS = 1> struct
     template <class Lines> __device__ __forceinline__ void load_lines_until(Lines lines, uint32_t last) {
         load_each([&](auto block, int l, uint32_t tensor) INLINED {
             auto of_tensor = lines(tensor);
-            uint32_t key = Atom::key_at(block.chunk, block.part * Turned::LINES);
+            uint32_t key = Atom::key_at(block.chunk, block.segment * Turned::LINES);
             // Lest each line's be in a register all the time.
             pin(key);
             uint32_t offset = min_of(key + Atom::key_at(0, l), last) * (of_tensor.row * 2);
@@ -284,9 +284,10 @@ template <class T, int KEYS, int ELEMENTS, int THREADS_, int TENSORS = 1> struct
     }
     __device__ __forceinline__ void stage(LdsBytes to) {
 #pragma unroll
-        for (uint32_t &selector : panel.selectors) pin_uniform(selector);
+        for (uint32_t &selector : k_block.selectors) pin_uniform(selector);
 #pragma unroll
         for (int i = 0; i < Turned::BLOCKS; i++)
-            if (Turned::mine(i)) panel.store(to + (Shape::SLICES == 1 ? 0 : panel.slice[i] * Slice::BYTES), i);
+            if (Turned::mine(i))
+                k_block.store(to + (Shape::STAGES_OF_K_BLOCK == 1 ? 0 : k_block.lds_stage[i] * Stage::BYTES), i);
     }
 };

@@ -23,8 +23,9 @@ template <int DIM, int MADE, int OTHERS, int ROWS, int WAVES, OwnRows OWN, int L
 using ListedShape =
     AttentionShape<DIM, MADE, OTHERS, WAVES, ROWS / AttentionAtom<half_t>::QUERIES, OWN == OwnRows::Lds, LDS_KIB>;
 
-// READ_AHEAD says how many fragments are on their way while others are multiplied, where registers are left for them.
-template <class T, class S, int READ_AHEAD> struct Products {
+// PREFETCH_FRAGMENTS says how many fragments are on their way while others are multiplied, where registers are left for
+// them.
+template <class T, class S, int PREFETCH_FRAGMENTS> struct Products {
     using Atom = AttentionAtom<T>;
     using Matrix = typename Atom::Atom;
     using Fragment = typename Atom::Fragment;
@@ -50,7 +51,7 @@ template <class T, class S, int READ_AHEAD> struct Products {
     static constexpr int GROUP = min_of(EB, (Keys::DIRECT ? 8 : 16) / FRAGMENT_WORDS);
     static_assert(EB % GROUP == 0, "whole groups");
 
-    static constexpr int AHEAD = S::WAVE == 32 || S::QUERIES_IN_LDS ? 0 : READ_AHEAD;
+    static constexpr int PREFETCH = S::WAVE == 32 || S::QUERIES_IN_LDS ? 0 : PREFETCH_FRAGMENTS;
 
     // Where BYTES of LDS are.
     template <int BYTES> static __device__ __forceinline__ LdsBytes lds_of_workgroup() {
@@ -147,21 +148,21 @@ template <class T, class S, int READ_AHEAD> struct Products {
                                                          : queries.fragment[S::QUERIES_IN_LDS ? 0 : step][q],
                                        instruction);
         };
-        if constexpr (AHEAD > 0) {
-            Fragment read[AHEAD + 1][KB];
+        if constexpr (PREFETCH > 0) {
+            Fragment read[PREFETCH + 1][KB];
             auto read_step = [&](int step) INLINED {
                 keys.load(lds, step, 0);
 #pragma unroll
-                for (int k = 0; k < KB; k++) read[step % (AHEAD + 1)][k] = keys.fragment[k];
+                for (int k = 0; k < KB; k++) read[step % (PREFETCH + 1)][k] = keys.fragment[k];
             };
 #pragma unroll
-            for (int step = 0; step < AHEAD; step++) read_step(step);
+            for (int step = 0; step < PREFETCH; step++) read_step(step);
 #pragma unroll
             for (int step = 0; step < STEPS; step++) {
-                if (step + AHEAD < STEPS) read_step(step + AHEAD);
+                if (step + PREFETCH < STEPS) read_step(step + PREFETCH);
                 also(step);
                 in_order();
-                multiply(read[step % (AHEAD + 1)], step);
+                multiply(read[step % (PREFETCH + 1)], step);
                 in_order();
             }
         } else {
@@ -230,22 +231,22 @@ template <class T, class S, int READ_AHEAD> struct Products {
     template <class From = Values, class Held>
     static __device__ __forceinline__ void multiply_values(Results &results, const Held &held, LdsBytes lds,
                                                            LdsBytes passing, uint32_t lane, int first = 0) {
-        if constexpr (AHEAD > 1) multiply_values_ahead<From>(results, held, lds, lane, first);
+        if constexpr (PREFETCH > 1) multiply_values_prefetched<From>(results, held, lds, lane, first);
         else multiply_values_in_turns<From>(results, held, lds, passing, lane, first);
     }
     // The same, with the next fragments on their way while some are multiplied.
-    static constexpr int AHEAD_GROUP = min_of(EB, 2), GROUPS = VALUE_STEPS * EB / AHEAD_GROUP;
+    static constexpr int PREFETCH_GROUP = min_of(EB, 2), GROUPS = VALUE_STEPS * EB / PREFETCH_GROUP;
     template <class From, class Held>
-    static __device__ __forceinline__ void multiply_values_ahead(Results &results, const Held &held, LdsBytes lds,
-                                                                 uint32_t lane, int first) {
-        constexpr int SLICE_STEPS = From::SLICE_CHUNKS / Matrix::STEP_CHUNKS, OF_STEP = EB / AHEAD_GROUP;
-        typename From::template Read<AHEAD_GROUP> values(Atom::read_other(lane), Atom::other_chunk(lane));
-        Fragment read[2][AHEAD_GROUP], of_queries[QB];
+    static __device__ __forceinline__ void multiply_values_prefetched(Results &results, const Held &held, LdsBytes lds,
+                                                                      uint32_t lane, int first) {
+        constexpr int STAGE_STEPS = From::STAGE_CHUNKS / Matrix::STEP_CHUNKS, OF_STEP = EB / PREFETCH_GROUP;
+        typename From::template Read<PREFETCH_GROUP> values(Atom::read_other(lane), Atom::other_chunk(lane));
+        Fragment read[2][PREFETCH_GROUP], of_queries[QB];
         auto read_group = [&](int n) INLINED {
-            int step = n / OF_STEP, element = first + n % OF_STEP * AHEAD_GROUP * Atom::OTHERS;
-            values.load(From::operand_at(lds, step / SLICE_STEPS, element), step % SLICE_STEPS, 0);
+            int step = n / OF_STEP, element = first + n % OF_STEP * PREFETCH_GROUP * Atom::OTHERS;
+            values.load(From::operand_at(lds, step / STAGE_STEPS, element), step % STAGE_STEPS, 0);
 #pragma unroll
-            for (int e = 0; e < AHEAD_GROUP; e++) read[n % 2][e] = values.fragment[e];
+            for (int e = 0; e < PREFETCH_GROUP; e++) read[n % 2][e] = values.fragment[e];
         };
         read_group(0);
 #pragma unroll
@@ -260,8 +261,8 @@ template <class T, class S, int READ_AHEAD> struct Products {
 #pragma unroll
                 for (int q = 0; q < QB; q++)
 #pragma unroll
-                    for (int e = 0; e < AHEAD_GROUP; e++)
-                        Atom::multiply(results[q][n % OF_STEP * AHEAD_GROUP + e], read[n % 2][e], of_queries[q],
+                    for (int e = 0; e < PREFETCH_GROUP; e++)
+                        Atom::multiply(results[q][n % OF_STEP * PREFETCH_GROUP + e], read[n % 2][e], of_queries[q],
                                        instruction);
             in_order();
         }
@@ -270,7 +271,7 @@ template <class T, class S, int READ_AHEAD> struct Products {
     static __device__ __forceinline__ void multiply_values_in_turns(Results &results, const Held &held, LdsBytes lds,
                                                                     LdsBytes passing, uint32_t lane, int first) {
         constexpr int UNROLLED = Matrix::UNROLLED ? VALUE_STEPS : 1,
-                      SLICE_STEPS = From::SLICE_CHUNKS / Matrix::STEP_CHUNKS;
+                      STAGE_STEPS = From::STAGE_CHUNKS / Matrix::STEP_CHUNKS;
         typename From::template Read<GROUP> values(Atom::read_other(lane), Atom::other_chunk(lane));
         LDS_MEMORY uint32_t *weights = (LDS_MEMORY uint32_t *)passing;
         if constexpr (Atom::WEIGHTS_IN_LDS) {
@@ -297,8 +298,8 @@ template <class T, class S, int READ_AHEAD> struct Products {
                 }
 #pragma unroll
                 for (int group = 0; group < EB; group += GROUP) {
-                    values.load(From::operand_at(lds, step / SLICE_STEPS, first + group * Atom::OTHERS),
-                                step % SLICE_STEPS, load);
+                    values.load(From::operand_at(lds, step / STAGE_STEPS, first + group * Atom::OTHERS),
+                                step % STAGE_STEPS, load);
 #pragma unroll
                     for (int instruction = 0; instruction < Matrix::INSTRUCTIONS; instruction++)
 #pragma unroll
@@ -306,7 +307,7 @@ template <class T, class S, int READ_AHEAD> struct Products {
 #pragma unroll
                             for (int e = 0; e < GROUP; e++)
                                 Atom::multiply(results[q][group + e], values.fragment[e], of_queries[q], instruction);
-                    if (AHEAD == 0) pin_blocks(results, group, GROUP);
+                    if (PREFETCH == 0) pin_blocks(results, group, GROUP);
                 }
             }
         }

@@ -1,33 +1,33 @@
 // Products of large matrices: a workgroup computes a tile of C.
 //
-//   for each slice of k:   load  global -> registers   (the slice after this one)
+//   for each stage of k:   load  global -> registers   (the stage after this one)
 //                          mma   LDS -> registers, multiply and accumulate
 //                          stage registers -> LDS      (the buffer that is not being read)
 //   store  registers -> global
 //
-// The types are a tile's shape (`Shape`), a slice on its way to LDS (`Panel`), a slice in LDS
-// (`Slice`) and the accumulators of a thread (`Accumulator`). Matrix instructions replace the last two.
+// The types are a tile's shape (`Shape`), a stage on its way to LDS (`KBlock`), a stage in LDS
+// (`Stage`) and the accumulators of a thread (`Accumulator`). Matrix instructions replace the last two.
 //
 // LDS: two buffers of K lines of A's rows and of B's columns, in the compute type, each with 16 bytes free behind it.
 #pragma once
 #include "matmul/gemm_problem.cuh"
 
-// A tile of M x N of C, in slices of K; each thread holds ROWS x COLS of it.
+// A tile of M x N of C, in stages of K; each thread holds ROWS x COLS of it.
 template <int M_, int N_, int K_, int ROWS_, int COLS_> struct Shape {
     static constexpr int M = M_, N = N_, K = K_, ROWS = ROWS_, COLS = COLS_;
     static constexpr int THREADS = (M / ROWS) * (N / COLS);
 };
 
-// One slice of an operand in LDS, in the compute type: [K][extent], where extent runs along C's rows
+// One stage of an operand in LDS, in the compute type: [K][extent], where extent runs along C's rows
 // (for A) or columns (for B). The padding keeps rows 16-byte aligned and spreads them over the banks.
-template <class Acc, int K, int EXTENT> struct Slice {
+template <class Acc, int K, int EXTENT> struct Stage {
     static constexpr int PAD = 16 / (int)sizeof(Acc);
     Acc v[K][EXTENT + PAD];
 };
 
-// A thread's share of one slice of an operand: VECTORS loads of 16 bytes. The operand is seen as
+// A thread's share of one stage of an operand: VECTORS loads of 16 bytes. The operand is seen as
 // extent x k, and lies in memory with its extent together (ALONG_K = false) or its k together.
-template <class T, int K, int EXTENT, int THREADS, bool ALONG_K> struct Panel {
+template <class T, int K, int EXTENT, int THREADS, bool ALONG_K> struct KBlock {
     static constexpr int V = VEC16<T>;
     static constexpr int TOTAL = K * EXTENT / V;
     static constexpr int VECTORS = ceil_div(TOTAL, THREADS);
@@ -43,7 +43,7 @@ template <class T, int K, int EXTENT, int THREADS, bool ALONG_K> struct Panel {
     vec<T, V> held[VECTORS];
 
     // `matrix` is the operand, `start` the tile's first row (column, for B) of its `extent`.
-    __device__ __forceinline__ Panel(const T *matrix, int64_t ld, uint32_t start, uint32_t extent, uint32_t depth)
+    __device__ __forceinline__ KBlock(const T *matrix, int64_t ld, uint32_t start, uint32_t extent, uint32_t depth)
         : base(matrix + (ALONG_K ? (int64_t)start * ld : (int64_t)start)), ld(ld), extent(extent - start),
           depth(depth) {}
 
@@ -51,7 +51,7 @@ template <class T, int K, int EXTENT, int THREADS, bool ALONG_K> struct Panel {
         uint32_t e;
         uint32_t k;
     };
-    // Where vector i of this thread begins in the slice.
+    // Where vector i of this thread begins in the stage.
     static __device__ __forceinline__ Coordinates coordinates(int i) {
         uint32_t index = threadIdx.x + i * THREADS;
         uint32_t line = index / PER_LINE, along = index % PER_LINE * V;
@@ -62,7 +62,7 @@ template <class T, int K, int EXTENT, int THREADS, bool ALONG_K> struct Panel {
         return base + (ALONG_K ? (int64_t)e * ld + k : (int64_t)k * ld + e);
     }
 
-    // Reads the slice that begins at k; what lies outside the operand reads as 0.
+    // Reads the stage that begins at k; what lies outside the operand reads as 0.
     __device__ __forceinline__ void load(uint32_t k) {
         if (extent >= EXTENT && k + K <= depth) {
 #pragma unroll
@@ -94,7 +94,7 @@ template <class T, int K, int EXTENT, int THREADS, bool ALONG_K> struct Panel {
     }
 
     // Writes what was read to LDS, widened.
-    __device__ __forceinline__ void stage(Slice<compute_t<T>, K, EXTENT> &slice) const {
+    __device__ __forceinline__ void stage(Stage<compute_t<T>, K, EXTENT> &lds_stage) const {
 #pragma unroll
         for (int i = 0; i < VECTORS; i++) {
             Coordinates p = coordinates(i);
@@ -102,8 +102,8 @@ template <class T, int K, int EXTENT, int THREADS, bool ALONG_K> struct Panel {
 #pragma unroll
             for (int j = 0; j < V; j++) {
                 compute_t<T> wide = widen(held[i][j]);
-                if (ALONG_K) slice.v[p.k + j][p.e] = wide;
-                else slice.v[p.k][p.e + j] = wide;
+                if (ALONG_K) lds_stage.v[p.k + j][p.e] = wide;
+                else lds_stage.v[p.k][p.e + j] = wide;
             }
         }
     }
@@ -129,7 +129,7 @@ template <class T, class S> struct Accumulator {
         return j / WIDTH * (COL_THREADS * WIDTH) + col_thread * WIDTH + j % WIDTH;
     }
 
-    __device__ __forceinline__ void mma(const Slice<Acc, S::K, S::M> &a, const Slice<Acc, S::K, S::N> &b) {
+    __device__ __forceinline__ void mma(const Stage<Acc, S::K, S::M> &a, const Stage<Acc, S::K, S::N> &b) {
         using Vector = vec<Acc, WIDTH>;
         // Unrolled further, the compiler reads so far ahead that registers run out.
 #pragma unroll 2
@@ -173,19 +173,19 @@ template <class T, class S> struct Accumulator {
 // Grid: x tiles of rows, y tiles of columns, z batch. Workgroup: S::THREADS.
 template <class T, class S, Op OP_A, Op OP_B> __device__ __forceinline__ void gemm_tile(const GemmProblem &p) {
     using Acc = compute_t<T>;
-    __shared__ Slice<Acc, S::K, S::M> slices_a[2];
-    __shared__ Slice<Acc, S::K, S::N> slices_b[2];
+    __shared__ Stage<Acc, S::K, S::M> stages_a[2];
+    __shared__ Stage<Acc, S::K, S::N> stages_b[2];
 
     auto [a, b, c] = select_batch<T>(p);
     uint32_t row0 = blockIdx.x * S::M, col0 = blockIdx.y * S::N;
     Accumulator<T, S> sums;
     if (p.k > 0) {
-        Panel<T, S::K, S::M, S::THREADS, OP_A == Op::T> rows(a, p.lda, row0, p.m, p.k);
-        Panel<T, S::K, S::N, S::THREADS, OP_B == Op::N> cols(b, p.ldb, col0, p.n, p.k);
+        KBlock<T, S::K, S::M, S::THREADS, OP_A == Op::T> rows(a, p.lda, row0, p.m, p.k);
+        KBlock<T, S::K, S::N, S::THREADS, OP_B == Op::N> cols(b, p.ldb, col0, p.n, p.k);
         rows.load(0);
         cols.load(0);
-        rows.stage(slices_a[0]);
-        cols.stage(slices_b[0]);
+        rows.stage(stages_a[0]);
+        cols.stage(stages_b[0]);
         uint32_t buffer = 0;
         for (uint32_t k = S::K;; k += S::K) {
             // Ends the writes to this buffer and the reads of the other one.
@@ -195,11 +195,11 @@ template <class T, class S, Op OP_A, Op OP_B> __device__ __forceinline__ void ge
                 rows.load(k);
                 cols.load(k);
             }
-            sums.mma(slices_a[buffer], slices_b[buffer]);
+            sums.mma(stages_a[buffer], stages_b[buffer]);
             if (!more) break;
             buffer ^= 1;
-            rows.stage(slices_a[buffer]);
-            cols.stage(slices_b[buffer]);
+            rows.stage(stages_a[buffer]);
+            cols.stage(stages_b[buffer]);
         }
     }
     sums.store(p, c, row0, col0);

@@ -25,12 +25,12 @@
 #endif
 
 // The list's schedules: the shape of a tile.
-#define GROUPED_Tile(M, N, WAVES_M, WAVES_N, SLICE_BYTES, SLICES, AHEAD) \
-    MatmulShape<M, N, WAVES_M, WAVES_N, SLICE_BYTES, SLICES>
-#define GROUPED_Lines(M, N, WAVES_M, WAVES_N, SLICE_BYTES, SLICES, AHEAD) \
-    PipelinedShape<M, N, WAVES_M, WAVES_N, min_of(AHEAD, MOST_AHEAD)>
-#define GROUPED_Rows(M, N, WAVES_M, WAVES_N, SLICE_BYTES, SLICES, AHEAD) \
-    RowsShape<MatmulShape<M, N, WAVES_M, WAVES_N, SLICE_BYTES, SLICES>, AHEAD>
+#define GROUPED_Tile(M, N, WAVES_M, WAVES_N, STAGE_BYTES, STAGES_OF_K_BLOCK, PREFETCH) \
+    MatmulShape<M, N, WAVES_M, WAVES_N, STAGE_BYTES, STAGES_OF_K_BLOCK>
+#define GROUPED_Lines(M, N, WAVES_M, WAVES_N, STAGE_BYTES, STAGES_OF_K_BLOCK, PREFETCH) \
+    PipelinedShape<M, N, WAVES_M, WAVES_N, min_of(PREFETCH, MAX_PREFETCH)>
+#define GROUPED_Rows(M, N, WAVES_M, WAVES_N, STAGE_BYTES, STAGES_OF_K_BLOCK, PREFETCH) \
+    RowsShape<MatmulShape<M, N, WAVES_M, WAVES_N, STAGE_BYTES, STAGES_OF_K_BLOCK>, PREFETCH>
 
 // By the words of kernels' names.
 #define ELEMENT_bf16 bf16_t
@@ -48,9 +48,9 @@
 #define OPS_tt Op::T, Op::T
 
 // What the list says: the shape of each tile, Grouped_<type>_<rows>x<columns>, and measures of few columns.
-#define GROUPED_SHAPE(TYPE, OPS, SCHEDULE, ROWS, COLUMNS, WAVES_M, WAVES_N, SLICE_BYTES, SLICES, AHEAD) \
-    using Grouped_##TYPE##_##ROWS##x##COLUMNS =                                                         \
-        GROUPED_##SCHEDULE(ROWS, COLUMNS, WAVES_M, WAVES_N, SLICE_BYTES, SLICES, AHEAD);
+#define GROUPED_SHAPE(TYPE, OPS, SCHEDULE, ROWS, COLUMNS, WAVES_M, WAVES_N, STAGE_BYTES, STAGES_OF_K_BLOCK, PREFETCH) \
+    using Grouped_##TYPE##_##ROWS##x##COLUMNS =                                                                       \
+        GROUPED_##SCHEDULE(ROWS, COLUMNS, WAVES_M, WAVES_N, STAGE_BYTES, STAGES_OF_K_BLOCK, PREFETCH);
 #define GROUPED_MEASURES(TYPE, COLUMNS, UNIT, LANES, THREADS, ROWS, STEP)                                         \
     static_assert(SkinnyProduct<ELEMENT_##TYPE, COLUMNS, false, INPUT_##TYPE>::is_listed_as(UNIT, LANES, THREADS, \
                                                                                             ROWS, STEP, 0),       \

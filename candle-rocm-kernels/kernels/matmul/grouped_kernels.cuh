@@ -1,19 +1,19 @@
 // The kernels of module `grouped`, by architecture. grouped.cuh makes them of this list, and the build the table that
 // candle_rocm_kernels::grouped reads.
 //
-//   X(operands, ops, schedule, rows, columns, waves_m, waves_n, slice_bytes, slices, ahead)
+//   X(operands, ops, schedule, rows, columns, waves_m, waves_n, slice_bytes, stages, ahead)
 //   FEW(operands, columns, unit, lanes, threads, rows, step)
 //
 // X is grouped_<operands>_<rows>x<columns>_<ops>, of all four pairs of operations or of one. Operands are bf16, or FP8
 // with scales, of f8e4m3_blocks those of A shared by 128 rows. Schedules: Tile and Lines as in matmul_kernels.cuh, and
-// Rows (matmul_rows.cuh), a Tile whose panels, where k is together, are copied straight to LDS, so many ahead.
+// Rows (matmul_rows.cuh), a Tile whose K-blocks, where k is together, are copied straight to LDS, so many ahead.
 //
 // FEW is grouped_few_<operands>_c<columns>, at most so many columns at a time, both operands with k together; the rest
 // is as in gemm_kernels.cuh, of form t.
 #pragma once
 #include "portable/architecture.cuh"
 
-// FP8's panels are of 128 k, whose sums are beside those of all of k: a wavefront has half the large tile, or the
+// FP8's K-blocks are of 128 k, whose sums are beside those of all of k: a wavefront has half the large tile, or the
 // register file is full.
 #define GROUPED_RDNA_TILES(X)                             \
     X(f8e4m3, all, Tile, 128, 128, 4, 2, 64, 2, 1)        \

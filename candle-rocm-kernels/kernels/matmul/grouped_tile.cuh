@@ -67,14 +67,14 @@ template <class T, class S, bool ROWS_SHARE> struct ScaledBy : Grouped<T, S> {
     template <class Tile> struct Scales : Totals<Tile, typename MmaAtom<T>::Sums> {
         using Atom = MmaAtom<T>;
         using Sums = typename Atom::Sums;
-        // Whether all factors are read a slice before they are needed, for which wavefronts of 64 have registers: a
+        // Whether all factors are read a stage before they are needed, for which wavefronts of 64 have registers: a
         // barrier follows then, and the next block's may take their place.
-        static constexpr bool AHEAD = ROWS_SHARE && S::WAVE == 64;
-        static constexpr int ROWS = S::M + S::N, BUFFER = ROWS * (int)sizeof(float), BUFFERS = AHEAD ? 1 : 2;
+        static constexpr bool PREFETCH = ROWS_SHARE && S::WAVE == 64;
+        static constexpr int ROWS = S::M + S::N, BUFFER = ROWS * (int)sizeof(float), BUFFERS = PREFETCH ? 1 : 2;
         static constexpr int LDS_BYTES = BUFFERS * BUFFER;
-        static_assert(!AHEAD || S::SLICES > 1, "a slice before the last");
+        static_assert(!PREFETCH || S::STAGES_OF_K_BLOCK > 1, "a stage before the last");
         static constexpr int COUNT = ceil_div(ROWS, S::THREADS);
-        static_assert(S::SLICE_BYTES * S::SLICES == SCALE_DEPTH * sizeof(T), "a panel has one factor");
+        static_assert(S::STAGE_BYTES * S::STAGES_OF_K_BLOCK == SCALE_DEPTH * sizeof(T), "a K-block has one factor");
 
         // A thread's factors: of row threadIdx.x + i * THREADS of A's, then B's.
         const GroupedProblem &problem;

@@ -19,12 +19,12 @@
 #endif
 
 // The list's schedules: the shape of a tile, and what makes one.
-#define SHAPE_Tile(M, N, WAVES_M, WAVES_N, SLICE_BYTES, SLICES, AHEAD, REDUCTION) \
-    MatmulShape<M, N, WAVES_M, WAVES_N, SLICE_BYTES, SLICES, SplitK::REDUCTION>
-#define SHAPE_Lines(M, N, WAVES_M, WAVES_N, SLICE_BYTES, SLICES, AHEAD, REDUCTION) \
-    PipelinedShape<M, N, WAVES_M, WAVES_N, min_of(AHEAD, MOST_AHEAD), SplitK::REDUCTION>
-#define SHAPE_Direct(M, N, WAVES_M, WAVES_N, SLICE_BYTES, SLICES, AHEAD, REDUCTION) \
-    DirectShape<M, N, WAVES_M, WAVES_N, SLICES, SLICE_BYTES, SplitK::REDUCTION>
+#define SHAPE_Tile(M, N, WAVES_M, WAVES_N, STAGE_BYTES, STAGES_OF_K_BLOCK, PREFETCH, REDUCTION) \
+    MatmulShape<M, N, WAVES_M, WAVES_N, STAGE_BYTES, STAGES_OF_K_BLOCK, SplitK::REDUCTION>
+#define SHAPE_Lines(M, N, WAVES_M, WAVES_N, STAGE_BYTES, STAGES_OF_K_BLOCK, PREFETCH, REDUCTION) \
+    PipelinedShape<M, N, WAVES_M, WAVES_N, min_of(PREFETCH, MAX_PREFETCH), SplitK::REDUCTION>
+#define SHAPE_Direct(M, N, WAVES_M, WAVES_N, STAGE_BYTES, STAGES_OF_K_BLOCK, PREFETCH, REDUCTION) \
+    DirectShape<M, N, WAVES_M, WAVES_N, STAGES_OF_K_BLOCK, STAGE_BYTES, SplitK::REDUCTION>
 #define RUN_Tile matmul_tile
 #define RUN_Lines matmul_pipelined
 #define RUN_Direct matmul_direct
@@ -33,13 +33,14 @@
     ENTRY __launch_bounds__(SHAPE::THREADS) MATMUL_WAVES NAME##_##OPS(MatmulProblem p) { \
         RUN<element_##TYPE, SHAPE, Op::OP_A, Op::OP_B>(p);                               \
     }
-#define PRODUCTS(TYPE, SCHEDULE, ROWS, COLUMNS, WAVES_M, WAVES_N, SLICE_BYTES, SLICES, AHEAD, LDS_KIB, REDUCTION)  \
-    using Shape_##TYPE##_##ROWS##x##COLUMNS =                                                                      \
-        SHAPE_##SCHEDULE(ROWS, COLUMNS, WAVES_M, WAVES_N, SLICE_BYTES, SLICES, AHEAD, REDUCTION);                  \
-    static_assert(Shape_##TYPE##_##ROWS##x##COLUMNS::LAUNCH_LDS == LDS_KIB << 10, "what launches ask for");        \
-    PRODUCT(TYPE, RUN_##SCHEDULE, Shape_##TYPE##_##ROWS##x##COLUMNS, matmul_##TYPE##_##ROWS##x##COLUMNS, nn, N, N) \
-    PRODUCT(TYPE, RUN_##SCHEDULE, Shape_##TYPE##_##ROWS##x##COLUMNS, matmul_##TYPE##_##ROWS##x##COLUMNS, nt, N, T) \
-    PRODUCT(TYPE, RUN_##SCHEDULE, Shape_##TYPE##_##ROWS##x##COLUMNS, matmul_##TYPE##_##ROWS##x##COLUMNS, tn, T, N) \
+#define PRODUCTS(TYPE, SCHEDULE, ROWS, COLUMNS, WAVES_M, WAVES_N, STAGE_BYTES, STAGES_OF_K_BLOCK, PREFETCH, LDS_KIB, \
+                 REDUCTION)                                                                                          \
+    using Shape_##TYPE##_##ROWS##x##COLUMNS =                                                                        \
+        SHAPE_##SCHEDULE(ROWS, COLUMNS, WAVES_M, WAVES_N, STAGE_BYTES, STAGES_OF_K_BLOCK, PREFETCH, REDUCTION);      \
+    static_assert(Shape_##TYPE##_##ROWS##x##COLUMNS::LAUNCH_LDS == LDS_KIB << 10, "what launches ask for");          \
+    PRODUCT(TYPE, RUN_##SCHEDULE, Shape_##TYPE##_##ROWS##x##COLUMNS, matmul_##TYPE##_##ROWS##x##COLUMNS, nn, N, N)   \
+    PRODUCT(TYPE, RUN_##SCHEDULE, Shape_##TYPE##_##ROWS##x##COLUMNS, matmul_##TYPE##_##ROWS##x##COLUMNS, nt, N, T)   \
+    PRODUCT(TYPE, RUN_##SCHEDULE, Shape_##TYPE##_##ROWS##x##COLUMNS, matmul_##TYPE##_##ROWS##x##COLUMNS, tn, T, N)   \
     PRODUCT(TYPE, RUN_##SCHEDULE, Shape_##TYPE##_##ROWS##x##COLUMNS, matmul_##TYPE##_##ROWS##x##COLUMNS, tt, T, T)
 #define SUM(TYPE) \
     ENTRY __launch_bounds__(256) matmul_sum_##TYPE(MatmulProblem p) { matmul_sum<element_##TYPE>(p); }

@@ -1,32 +1,32 @@
 // Products on matrix units: a workgroup computes a tile of C, with operands that are copied straight to LDS.
 //
-//   for each slice of k:
-//     copy     a slice some way ahead, global -> LDS        (in place of the one before this)
-//     wait     for the next slice, of which the last step reads already
+//   for each stage of k:
+//     copy     a stage some way ahead, global -> LDS        (in place of the one before this)
+//     wait     for the next stage, of which the last step reads already
 //     for each of its steps:
 //       read     the next step's fragments, LDS -> registers
 //       multiply this step's, registers -> sums
 //   store      sums -> LDS -> global
 //
-// Types: a tile's shape (DirectShape), slices in LDS (SwizzledLines), an operand on its way there (DirectPanel) and
+// Types: a tile's shape (DirectShape), stages in LDS (SwizzledLines), an operand on its way there (DirectKBlock) and
 // from there (DirectOperand), and a wavefront's sums (WaveTile).
 #pragma once
 #include "matmul/matmul_tile.cuh"
 
-// A tile of M x N of C, by WAVES_M x WAVES_N wavefronts. LDS has STAGES slices of SLICE_BYTES of k.
-template <int M_, int N_, int WAVES_M_, int WAVES_N_, int STAGES_, int SLICE_BYTES_ = 128,
+// A tile of M x N of C, by WAVES_M x WAVES_N wavefronts. LDS has STAGES stages of STAGE_BYTES of k.
+template <int M_, int N_, int WAVES_M_, int WAVES_N_, int STAGES_, int STAGE_BYTES_ = 128,
           SplitK REDUCTION_ = SplitK::SeparateKernel>
 struct DirectShape {
     static constexpr int M = M_, N = N_, WAVES_M = WAVES_M_, WAVES_N = WAVES_N_, STAGES = STAGES_;
-    static constexpr int SLICE_BYTES = SLICE_BYTES_, SLICES = 1, VECTORS = SLICE_BYTES / 16;
+    static constexpr int STAGE_BYTES = STAGE_BYTES_, STAGES_OF_K_BLOCK = 1, VECTORS = STAGE_BYTES / 16;
     static constexpr int WAVE = WAVEFRONT, THREADS = WAVES_M * WAVES_N * WAVE;
     // What a launch asks for.
-    static constexpr int LAUNCH_LDS = STAGES * (M + N) * SLICE_BYTES;
+    static constexpr int LAUNCH_LDS = STAGES * (M + N) * STAGE_BYTES;
     static constexpr SplitK REDUCTION = REDUCTION_;
-    template <class T, int ROWS> using Slice = ::Slice<T, ROWS, VECTORS>;
+    template <class T, int ROWS> using Stage = ::Stage<T, ROWS, VECTORS>;
 };
 
-// A slice as copies leave it: lines of memory, of CHUNKS chunks of 16 bytes each. A line's chunks are exchanged by the
+// A stage as copies leave it: lines of memory, of CHUNKS chunks of 16 bytes each. A line's chunks are exchanged by the
 // line's number, so that the same chunk of eight lines, which readers want at once, is in all banks.
 template <int LINES_, int LINE_BYTES> struct SwizzledLines {
     static constexpr int LINES = LINES_, CHUNKS = LINE_BYTES / 16, BYTES = LINES * LINE_BYTES;
@@ -40,10 +40,10 @@ template <int LINES_, int LINE_BYTES> struct SwizzledLines {
     }
 };
 
-// An operand on its way: lines are rows (ALONG_K) or elements of k. A thread copies VECTORS vectors of a slice, each
+// An operand on its way: lines are rows (ALONG_K) or elements of k. A thread copies VECTORS vectors of a stage, each
 // STEP lines after the one before.
-template <class T, int ROWS, class S, bool ALONG_K> struct DirectPanel : PanelBase<T, ROWS, S, ALONG_K> {
-    using Base = PanelBase<T, ROWS, S, ALONG_K>;
+template <class T, int ROWS, class S, bool ALONG_K> struct DirectKBlock : KBlockBase<T, ROWS, S, ALONG_K> {
+    using Base = KBlockBase<T, ROWS, S, ALONG_K>;
     static constexpr int V = Base::V, SIZE = Base::SIZE, DEPTH = Base::DEPTH;
     using Lines = SwizzledLines<ALONG_K ? ROWS : DEPTH, (ALONG_K ? DEPTH : ROWS) * SIZE>;
     static constexpr int VECTORS = Lines::BYTES / 16 / S::THREADS, STEP = S::THREADS / Lines::CHUNKS;
@@ -59,8 +59,8 @@ template <class T, int ROWS, class S, bool ALONG_K> struct DirectPanel : PanelBa
     }
     static __device__ __forceinline__ uint32_t lds_offset(int i) { return (threadIdx.x + i * S::THREADS) * 16; }
 
-    __device__ __forceinline__ DirectPanel(const T *matrix, int64_t ld, uint32_t start, uint32_t rows, uint32_t begin,
-                                           uint32_t end)
+    __device__ __forceinline__ DirectKBlock(const T *matrix, int64_t ld, uint32_t start, uint32_t rows, uint32_t begin,
+                                            uint32_t end)
         : Base(matrix, ld, start, rows, begin, end), base(this->at(0, begin)) {
 #pragma unroll
         for (int i = 0; i < VECTORS; i++) {
@@ -70,17 +70,17 @@ template <class T, int ROWS, class S, bool ALONG_K> struct DirectPanel : PanelBa
         }
     }
 
-    // Asks for share `share` of `shares` of the next slice, if there is one.
-    __device__ __forceinline__ void copy(LdsBytes slice, bool is_one, int share = 0, int shares = 1) {
+    // Asks for share `share` of `shares` of the next stage, if there is one.
+    __device__ __forceinline__ void copy(LdsBytes lds_stage, bool is_one, int share = 0, int shares = 1) {
 #pragma unroll
         for (int i = 0; i < VECTORS; i++)
             if (i >= share * VECTORS / shares && i < (share + 1) * VECTORS / shares)
-                copy_to_lds(slice + lds_offset(i), (const char *)base + offset[i], is_one);
+                copy_to_lds(lds_stage + lds_offset(i), (const char *)base + offset[i], is_one);
         if (share + 1 == shares) base += ALONG_K ? DEPTH : DEPTH * this->ld;
     }
 
-    // Writes the slice that begins at k, whatever its place; what lies outside of the matrix is 0 there.
-    __device__ __forceinline__ void stage_any(LdsBytes slice, uint32_t k) const {
+    // Writes the stage that begins at k, whatever its place; what lies outside of the matrix is 0 there.
+    __device__ __forceinline__ void stage_any(LdsBytes lds_stage, uint32_t k) const {
         typedef typename bits_of<SIZE>::type Element;
         uint32_t lines = ALONG_K ? this->rows : this->end - k, elements = ALONG_K ? this->end - k : this->rows;
         uint32_t first = along();
@@ -96,7 +96,7 @@ template <class T, int ROWS, class S, bool ALONG_K> struct DirectPanel : PanelBa
                 for (int j = 0; j < V; j++)
                     values[j] = (uint32_t)j < count ? ((const GLOBAL_MEMORY Element *)from)[j] : 0;
             }
-            lds_store(slice + lds_offset(i), bit_cast<WordVector<4>::type>(values));
+            lds_store(lds_stage + lds_offset(i), bit_cast<WordVector<4>::type>(values));
         }
     }
 };
@@ -117,15 +117,15 @@ template <class T, class Lines, int BLOCKS, bool ALONG_K> struct DirectOperand {
         else at = Lines::lds_offset(chunk * VEC16<T> + row % 8, first / VEC16<T> + row / 8);
     }
 
-    __device__ __forceinline__ void read(Fragment (&to)[BLOCKS], LdsBytes slice, int step) const {
+    __device__ __forceinline__ void read(Fragment (&to)[BLOCKS], LdsBytes lds_stage, int step) const {
         using Words = typename Fragment::Words;
 #pragma unroll
         for (int i = 0; i < BLOCKS; i++) {
             if constexpr (ALONG_K) {
-                LdsBytes from = exchanged_chunk(slice + at, step * Atom::STEP_CHUNKS);
+                LdsBytes from = exchanged_chunk(lds_stage + at, step * Atom::STEP_CHUNKS);
                 to[i].chunk[0] = Atom::template load<Words>(from + i * ROWS * Lines::CHUNKS * 16);
             } else {
-                LdsBytes from = exchanged_chunk(slice + at, i * (ROWS / VEC16<T>));
+                LdsBytes from = exchanged_chunk(lds_stage + at, i * (ROWS / VEC16<T>));
                 to[i].chunk[0] = Atom::template load_turned<Words>(from + step * DEPTH * Lines::CHUNKS * 16);
             }
         }
@@ -136,38 +136,38 @@ template <class T, class Lines, int BLOCKS, bool ALONG_K> struct DirectOperand {
 // two sets: a step's are read while those of the step before are multiplied.
 template <class T, class S, Op OP_A, Op OP_B> struct DirectLoop {
     using Atom = MmaAtom<T>;
-    using PanelA = DirectPanel<T, S::M, S, OP_A == Op::T>;
-    using PanelB = DirectPanel<T, S::N, S, OP_B == Op::N>;
-    // LDS: S::STAGES slices of k, each of A and then of B.
-    static constexpr int OF_A = PanelA::Lines::BYTES, SLICE = OF_A + PanelB::Lines::BYTES,
-                         LDS_BYTES = S::STAGES * SLICE;
+    using KBlockA = DirectKBlock<T, S::M, S, OP_A == Op::T>;
+    using KBlockB = DirectKBlock<T, S::N, S, OP_B == Op::N>;
+    // LDS: S::STAGES stages of k, each of A and then of B.
+    static constexpr int OF_A = KBlockA::Lines::BYTES, LDS_STAGE_BYTES = OF_A + KBlockB::Lines::BYTES,
+                         LDS_BYTES = S::STAGES * LDS_STAGE_BYTES;
     using Tile = WaveTile<T, S, LDS_BYTES>;
     static_assert(Tile::LDS_BYTES == LDS_BYTES && S::STAGES > 2, "results fit where operands were");
-    static constexpr int DEPTH = PanelA::DEPTH, STEPS = S::SLICE_BYTES / 16 / Atom::STEP_CHUNKS;
-    static_assert(STEPS % 2 == 0, "slices begin with the first of two sets of fragments");
-    using OperandA = DirectOperand<T, typename PanelA::Lines, Tile::BLOCKS_M, OP_A == Op::T>;
-    using OperandB = DirectOperand<T, typename PanelB::Lines, Tile::BLOCKS_N, OP_B == Op::N>;
+    static constexpr int DEPTH = KBlockA::DEPTH, STEPS = S::STAGE_BYTES / 16 / Atom::STEP_CHUNKS;
+    static_assert(STEPS % 2 == 0, "stages begin with the first of two sets of fragments");
+    using OperandA = DirectOperand<T, typename KBlockA::Lines, Tile::BLOCKS_M, OP_A == Op::T>;
+    using OperandB = DirectOperand<T, typename KBlockB::Lines, Tile::BLOCKS_N, OP_B == Op::N>;
 
-    PanelA &a;
-    PanelB &b;
+    KBlockA &a;
+    KBlockB &b;
     Tile &tile;
     OperandA &of_a;
     OperandB &of_b;
     typename Atom::Fragment (&fragments_a)[2][Tile::BLOCKS_M], (&fragments_b)[2][Tile::BLOCKS_N];
 
-    // Copy: one of `splits` parts of a slice, global -> LDS.
-    __device__ __forceinline__ void copy(LdsBytes slice, bool is_one, int share, int shares) {
-        a.copy(slice, is_one, share, shares);
-        b.copy(slice + OF_A, is_one, share, shares);
+    // Copy: one of `splits` parts of a stage, global -> LDS.
+    __device__ __forceinline__ void copy(LdsBytes lds_stage, bool is_one, int share, int shares) {
+        a.copy(lds_stage, is_one, share, shares);
+        b.copy(lds_stage + OF_A, is_one, share, shares);
     }
     // Read: a step's fragments, LDS -> registers.
-    __device__ __forceinline__ void read(LdsBytes slice, int step) {
-        of_a.read(fragments_a[step % 2], slice, step);
-        of_b.read(fragments_b[step % 2], slice + OF_A, step);
+    __device__ __forceinline__ void read(LdsBytes lds_stage, int step) {
+        of_a.read(fragments_a[step % 2], lds_stage, step);
+        of_b.read(fragments_b[step % 2], lds_stage + OF_A, step);
     }
     // Multiply: a step's fragments, registers -> sums.
     __device__ __forceinline__ void multiply(int step) { tile.multiply(fragments_a[step % 2], fragments_b[step % 2]); }
-    // What is left from k on, and products that have no whole slices.
+    // What is left from k on, and products that have no whole stages.
     __device__ __forceinline__ void multiply_rest(LdsBytes lds, uint32_t k, uint32_t end) {
 #pragma unroll 1
         for (; k < end; k += DEPTH) {
@@ -185,16 +185,16 @@ template <class T, class S, Op OP_A, Op OP_B> struct DirectLoop {
     }
 };
 
-// Grid: x tiles, y splits of k, z batch. Workgroup: S::THREADS, with LDS for S::STAGES slices of both operands.
+// Grid: x tiles, y splits of k, z batch. Workgroup: S::THREADS, with LDS for S::STAGES stages of both operands.
 template <class T, class S, Op OP_A, Op OP_B> __device__ __forceinline__ void matmul_direct(const MatmulProblem &p) {
     using Loop = DirectLoop<T, S, OP_A, OP_B>;
     using Atom = typename Loop::Atom;
     using Tile = typename Loop::Tile;
-    constexpr int SLICE = Loop::SLICE, LDS_BYTES = Loop::LDS_BYTES, STEPS = Loop::STEPS;
+    constexpr int LDS_STAGE_BYTES = Loop::LDS_STAGE_BYTES, LDS_BYTES = Loop::LDS_BYTES, STEPS = Loop::STEPS;
     const GemmProblem &g = p.gemm;
     TileCoordinates coords = tile_coordinates<S>(p);
-    auto a = rows_of<typename Loop::PanelA, T>(g, coords);
-    auto b = columns_of<typename Loop::PanelB, T>(g, coords);
+    auto a = rows_of<typename Loop::KBlockA, T>(g, coords);
+    auto b = columns_of<typename Loop::KBlockB, T>(g, coords);
     Tile tile;
     typename Loop::OperandA of_a(tile.row, Atom::a_row(lane_id()), Atom::a_chunk(lane_id()));
     typename Loop::OperandB of_b(tile.column, Atom::b_column(lane_id()), Atom::b_chunk(lane_id()));
@@ -202,22 +202,22 @@ template <class T, class S, Op OP_A, Op OP_B> __device__ __forceinline__ void ma
     LdsBytes lds = (LdsBytes)dynamic_lds;
     Loop loop = {a, b, tile, of_a, of_b, fragments_a, fragments_b};
 
-    uint32_t slices = min_of(a.panels(), b.panels());
-    if (slices > 0) {
-        // All slices but one are on their way before the first is multiplied.
+    uint32_t stages = min_of(a.k_blocks(), b.k_blocks());
+    if (stages > 0) {
+        // All stages but one are on their way before the first is multiplied.
 #pragma unroll
         for (int stage = 0; stage < S::STAGES - 1; stage++) {
-            loop.copy(lds + stage * SLICE, (uint32_t)stage < slices, 0, 1);
+            loop.copy(lds + stage * LDS_STAGE_BYTES, (uint32_t)stage < stages, 0, 1);
             end_copies();
         }
         wait_for_copies<S::STAGES - 2>();
         lds_barrier();
         loop.read(lds, 0);
-        // Where the slice lies that is multiplied, the next one, and the one before.
-        uint32_t now = 0, before = LDS_BYTES - SLICE;
+        // Where the stage lies that is multiplied, the next one, and the one before.
+        uint32_t now = 0, before = LDS_BYTES - LDS_STAGE_BYTES;
 #pragma unroll 1
-        for (uint32_t left = slices; left > 0; left--) {
-            uint32_t next = now + SLICE == LDS_BYTES ? 0 : now + SLICE;
+        for (uint32_t left = stages; left > 0; left--) {
+            uint32_t next = now + LDS_STAGE_BYTES == LDS_BYTES ? 0 : now + LDS_STAGE_BYTES;
 #pragma unroll
             for (int step = 0; step < STEPS; step++) {
                 if (step + 1 < STEPS) {
@@ -236,6 +236,6 @@ template <class T, class S, Op OP_A, Op OP_B> __device__ __forceinline__ void ma
         }
         lds_barrier();
     }
-    loop.multiply_rest(lds, coords.begin + slices * Loop::DEPTH, coords.end);
+    loop.multiply_rest(lds, coords.begin + stages * Loop::DEPTH, coords.end);
     store_tile<Plain<T, S>, T, S, false>(tile, p, lds, coords);
 }

@@ -1,15 +1,15 @@
 // The kernels of module `matmul`, by architecture. matmul.cu makes them of this list, and the build the table that
 // candle_rocm_kernels::matmul reads.
 //
-//   X(type, schedule, rows, columns, waves_m, waves_n, slice_bytes, slices, ahead, lds_kib, reduction)
+//   X(type, schedule, rows, columns, waves_m, waves_n, slice_bytes, stages, ahead, lds_kib, reduction)
 //   SUM(type)
 //
 // X is a kernel for each of the four pairs of operations, matmul_<type>_<rows>x<columns>_<ops>, whose workgroups make a
 // tile of rows x columns of C by waves_m x waves_n wavefronts. Schedules:
 //
-//   Tile    a panel has so many slices of slice_bytes of k, two of which are in LDS (matmul_tile.cuh)
-//   Lines   so many panels of 128 bytes of k, in two halves, are on their way at once (matmul_pipelined.cuh)
-//   Direct  so many slices are in LDS, whose size, lds_kib, a launch asks for (matmul_direct.cuh)
+//   Tile    a K-block has so many stages of slice_bytes of k, two of which are in LDS (matmul_tile.cuh)
+//   Lines   so many K-blocks of 128 bytes of k, in two halves, are on their way at once (matmul_pipelined.cuh)
+//   Direct  so many stages are in LDS, whose size, lds_kib, a launch asks for (matmul_direct.cuh)
 //
 // What adds up the sums of splits of k (split-K): InKernel the last split's workgroups, to which the launch's others
 // hand f32; or a SeparateKernel. Of larger tiles few workgroups would read all splits' sums, while a launch of its own
@@ -19,8 +19,8 @@
 #pragma once
 #include "portable/architecture.cuh"
 
-// A panel is sliced so that two workgroups or more fit a compute unit's LDS: of 128 bytes, or of 64 where registers are
-// dear. The largest tile's sums would be half of the registers of Vega 20's eight wavefronts, which leaves too few.
+// A K-block is staged so that two workgroups or more fit a compute unit's LDS: of 128 bytes, or of 64 where registers
+// are dear. The largest tile's sums would be half of the registers of Vega 20's eight wavefronts, which leaves too few.
 #define MATMUL_VEGA20_TILES(X, SUM, TYPE, REDUCTION)      \
     X(TYPE, Tile, 128, 128, 4, 2, 64, 2, 1, 0, REDUCTION) \
     X(TYPE, Tile, 64, 64, 2, 2, 64, 2, 1, 0, REDUCTION)   \
@@ -36,7 +36,7 @@
     X(TYPE, Tile, 64, 64, 2, 2, 64, 2, 1, 0, REDUCTION)   \
     X(TYPE, Tile, 128, 32, 4, 1, 64, 2, 1, 0, REDUCTION)  \
     SUM(TYPE)
-// Four wavefronts' sums would fill gfx908's accumulation registers, and the others have no room for a panel.
+// Four wavefronts' sums would fill gfx908's accumulation registers, and the others have no room for a K-block.
 #define MATMUL_CDNA1_TILES(X, SUM, TYPE, REDUCTION)            \
     X(TYPE, Tile, 256, 128, 4, 2, 32, 4, 1, 0, SeparateKernel) \
     MATMUL_MFMA_TILES(X, SUM, TYPE, REDUCTION)

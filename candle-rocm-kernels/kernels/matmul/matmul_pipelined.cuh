@@ -1,17 +1,17 @@
 // Products on matrix units: a workgroup computes a large tile of C, with operands that go through registers to LDS by
-// whole lines of memory. LDS has one panel of lines, in halves of k: while one is multiplied, the other is replaced.
+// whole lines of memory. LDS has one K-block of lines, in halves of k: while one is multiplied, the other is replaced.
 //
-//   for each panel of k:
-//     stage    the panel's second half, registers -> LDS
-//     load     the next panel, global -> registers
-//     for each of the panel's steps:
+//   for each K-block of k:
+//     stage    the K-block's second half, registers -> LDS
+//     load     the next K-block, global -> registers
+//     for each of the K-block's steps:
 //       read     the next step's fragments, LDS -> registers
 //       multiply this step's, registers -> sums
 //     before the last one's products:
-//       stage    the next panel's first half, registers -> LDS
+//       stage    the next K-block's first half, registers -> LDS
 //   store      sums -> LDS -> global
 //
-// Smaller tiles have two panels on their way: what is loaded is the one after the next.
+// Smaller tiles have two K-blocks on their way: what is loaded is the one after the next.
 //
 // A barrier stands between what a half's last readers and its writers do, and between those and its first readers. What
 // is loaded is on its way for all steps but the last, and neither reads nor writes of LDS are waited for before there
@@ -25,20 +25,20 @@
 //   row 2   2 3 0 1 6 7 4 5        row 10   3 2 1 0 7 6 5 4
 //   ...                            ...
 //
-// Registers: a panel on its way (PipelinedPanel::held), two sets of fragments of a step, and the sums; who holds which
-// element of these, the unit says (matmul/unit).
+// Registers: a K-block on its way (PipelinedKBlock::held), two sets of fragments of a step, and the sums; who holds
+// which element of these, the unit says (matmul/unit).
 //
-// Types: a tile's shape (PipelinedShape), a panel in LDS (CacheLines), an operand on its way there (PipelinedPanel) and
-// from there (PipelinedOperand), and a wavefront's sums (WaveTile).
+// Types: a tile's shape (PipelinedShape), a K-block in LDS (CacheLines), an operand on its way there (PipelinedKBlock)
+// and from there (PipelinedOperand), and a wavefront's sums (WaveTile).
 #pragma once
 #include "matmul/matmul_tile.cuh"
 
 // 16 bytes at a base and an offset that are the same in all lanes, plus a lane's offset; or zeros, without reading, if
 // they are not within reach: without a branch, of which the compiler would not know how many loads are on their way
-// behind it. clang 18 and older cannot, and have one panel on its way.
+// behind it. clang 18 and older cannot, and have one K-block on its way.
 static constexpr uint32_t ALL = ~0u;
 #if __has_builtin(__builtin_amdgcn_raw_buffer_load_b128)
-static constexpr int MOST_AHEAD = 2;
+static constexpr int MAX_PREFETCH = 2;
 template <class V, class T>
 __device__ __forceinline__ V load_if(const T *base, uint32_t uniform, uint32_t lane, uint32_t reach) {
     static_assert(sizeof(V) == 16, "a vector");
@@ -48,17 +48,17 @@ __device__ __forceinline__ V load_if(const T *base, uint32_t uniform, uint32_t l
     return bit_cast<V>(__builtin_amdgcn_raw_buffer_load_b128(memory, lane, uniform, 0));
 }
 #else
-static constexpr int MOST_AHEAD = 1;
+static constexpr int MAX_PREFETCH = 1;
 template <class V, class T>
 __device__ __forceinline__ V load_if(const T *base, uint32_t uniform, uint32_t lane, uint32_t) {
     return load_vector<V>((const T *)((const char *)base + uniform), lane);
 }
 #endif
 
-// A panel in LDS: a line of 128 bytes of k for each row, in chunks of 16 bytes that are exchanged by the row's number.
-// Readers want the same chunk of eight rows at once, those of CDNA of four and the second four of another eight within
-// 32; writers have half of the chunks of two rows of which one has its halves exchanged, or of transposed blocks the
-// same chunk of every eighth row.
+// A K-block in LDS: a line of 128 bytes of k for each row, in chunks of 16 bytes that are exchanged by the row's
+// number. Readers want the same chunk of eight rows at once, those of CDNA of four and the second four of another eight
+// within 32; writers have half of the chunks of two rows of which one has its halves exchanged, or of transposed blocks
+// the same chunk of every eighth row.
 template <class T, int ROWS> struct CacheLines {
     static constexpr int LINE = 128, CHUNK = 16, OF_VECTOR = 1, CHUNKS = LINE / CHUNK, BYTES = ROWS * LINE;
     // Elements of a vector are together, and blocks' rows shifted by their first bits.
@@ -76,38 +76,38 @@ template <class T, int ROWS> struct CacheLines {
     static __device__ __forceinline__ void store(LdsBytes to, WordVector<4>::type words) { lds_store(to, words); }
 };
 
-// A tile of M x N of C, by WAVES_M x WAVES_N wavefronts, with AHEAD panels on their way at once.
-template <int M_, int N_, int WAVES_M_, int WAVES_N_, int AHEAD_ = 1, SplitK REDUCTION_ = SplitK::SeparateKernel>
+// A tile of M x N of C, by WAVES_M x WAVES_N wavefronts, with PREFETCH K-blocks on their way at once.
+template <int M_, int N_, int WAVES_M_, int WAVES_N_, int PREFETCH_ = 1, SplitK REDUCTION_ = SplitK::SeparateKernel>
 struct PipelinedShape {
-    static constexpr int M = M_, N = N_, WAVES_M = WAVES_M_, WAVES_N = WAVES_N_, AHEAD = AHEAD_;
-    // Halves of a panel.
-    static constexpr int SLICE_BYTES = 64, SLICES = 2, VECTORS = SLICE_BYTES / 16;
+    static constexpr int M = M_, N = N_, WAVES_M = WAVES_M_, WAVES_N = WAVES_N_, PREFETCH = PREFETCH_;
+    // Halves of a K-block.
+    static constexpr int STAGE_BYTES = 64, STAGES_OF_K_BLOCK = 2, VECTORS = STAGE_BYTES / 16;
     static constexpr int WAVE = WAVEFRONT, THREADS = WAVES_M * WAVES_N * WAVE, LAUNCH_LDS = 0;
     static constexpr SplitK REDUCTION = REDUCTION_;
     static constexpr bool WHOLE_CACHE_LINES = true;
     // Whether both wavefronts of a SIMD are of one workgroup. Its loops issue less beside matrix instructions and wait
     // for operands at once; where two workgroups share the SIMD that was slower by the clock, up to 1.3 times.
     static constexpr bool IN_STEP = THREADS / WAVE > 4;
-    template <class T, int ROWS> using Slice = CacheLines<T, ROWS>;
+    template <class T, int ROWS> using Stage = CacheLines<T, ROWS>;
     // Rows of an operand that have a place in LDS: two of each line's half for all threads. What stands in place of
     // those after the tile's last is nobody's concern.
     static constexpr int loaded(int rows) { return ceil_div(rows, THREADS / 4) * (THREADS / 4); }
 };
 
-// An operand on its way. Its members count what a thread does for half a panel in its turn: writes to LDS, and vector
+// An operand on its way. Its members count what a thread does for half a K-block in its turn: writes to LDS, and vector
 // instructions for them.
-template <class T, int ROWS, class S, bool ALONG_K> struct PipelinedPanel : Panel<T, S::loaded(ROWS), S, ALONG_K> {
-    using Base = Panel<T, S::loaded(ROWS), S, ALONG_K>;
+template <class T, int ROWS, class S, bool ALONG_K> struct PipelinedKBlock : KBlock<T, S::loaded(ROWS), S, ALONG_K> {
+    using Base = KBlock<T, S::loaded(ROWS), S, ALONG_K>;
     static constexpr int loads(Turn) { return Base::BLOCKS * Base::LINES; }
     static_assert(Base::BLOCKS == 1 && Base::IN_TURNS, "a thread has a block of one half");
 
-    typename Base::Held held[S::AHEAD];
+    typename Base::Held held[S::PREFETCH];
 
-    __device__ __forceinline__ PipelinedPanel(const T *matrix, int64_t ld, uint32_t start, uint32_t rows,
-                                              uint32_t begin, uint32_t end)
+    __device__ __forceinline__ PipelinedKBlock(const T *matrix, int64_t ld, uint32_t start, uint32_t rows,
+                                               uint32_t begin, uint32_t end)
         : Base(matrix, ld, start, min_of(rows, start + ROWS), begin, end) {}
-    // Reads the next panel to a place for it, if it is within reach, and moves on. A line's offset is a lane's, which
-    // takes a register, but no addition in each panel.
+    // Reads the next K-block to a place for it, if it is within reach, and moves on. A line's offset is a lane's, which
+    // takes a register, but no addition in each K-block.
     template <Turn> __device__ __forceinline__ void load(int to, uint32_t reach) {
         constexpr bool OFFSETS = S::IN_STEP;
         uint32_t ld = (uint32_t)this->ld;
@@ -117,30 +117,30 @@ template <class T, int ROWS, class S, bool ALONG_K> struct PipelinedPanel : Pane
             if (OFFSETS && l > 0) opaque(this->offset[0][l]);
             typedef typename Base::Vector Vector;
             uint32_t lane = this->offset[0][OFFSETS ? l : 0], line = OFFSETS ? 0 : l * ld;
-            if constexpr (S::AHEAD == 1) held[to][0][l] = load_vector<Vector>(this->base + line, lane);
+            if constexpr (S::PREFETCH == 1) held[to][0][l] = load_vector<Vector>(this->base + line, lane);
             else held[to][0][l] = load_if<Vector>(this->base, line * (uint32_t)sizeof(T), lane, reach);
         }
-        advance_by(this->base, Base::PANEL * ld);
+        advance_by(this->base, Base::K_BLOCK * ld);
     }
-    // Writes a half of the panel in that place to LDS.
-    template <Turn TURN> __device__ __forceinline__ void stage(LdsBytes panel, int half, int from) {
-        Base::template stage<TURN>(panel, half, held[from]);
+    // Writes a half of the K-block in that place to LDS.
+    template <Turn TURN> __device__ __forceinline__ void stage(LdsBytes k_block, int half, int from) {
+        Base::template stage<TURN>(k_block, half, held[from]);
     }
     static constexpr int writes(Turn turn, int half) { return turn == half ? Base::V : 0; }
     // Each permutes four bytes; those of single bytes were halves of a permutation before.
     static constexpr int vector(Turn turn, int half) {
-        return sizeof(T) == 4 ? 0 : writes(turn, half) * Base::PART / 4 * (sizeof(T) == 1 ? 2 : 1);
+        return sizeof(T) == 4 ? 0 : writes(turn, half) * Base::SEGMENT_BYTES / 4 * (sizeof(T) == 1 ? 2 : 1);
     }
 };
 
 // k is together: eight threads load a row's line. Of two vectors a thread's are in different halves, so that every
 // thread has one to write of each.
 template <class T, int ROWS, class S>
-struct PipelinedPanel<T, ROWS, S, true> : PanelBase<T, S::loaded(ROWS), S, true> {
-    using Base = PanelBase<T, S::loaded(ROWS), S, true>;
-    using typename Base::Slice;
-    static constexpr int STEP = S::THREADS / Slice::CHUNKS, PAIRS = S::loaded(ROWS) / (2 * STEP);
-    static constexpr int HALF = Slice::CHUNKS / 2;
+struct PipelinedKBlock<T, ROWS, S, true> : KBlockBase<T, S::loaded(ROWS), S, true> {
+    using Base = KBlockBase<T, S::loaded(ROWS), S, true>;
+    using typename Base::Stage;
+    static constexpr int STEP = S::THREADS / Stage::CHUNKS, PAIRS = S::loaded(ROWS) / (2 * STEP);
+    static constexpr int HALF = Stage::CHUNKS / 2;
     static_assert(STEP % 32 == 0, "a thread's rows differ in high bits");
     static constexpr bool IN_TURNS = false;
     // The second half of the threads have the last of the rows, which may be none of the tile's.
@@ -155,18 +155,18 @@ struct PipelinedPanel<T, ROWS, S, true> : PanelBase<T, S::loaded(ROWS), S, true>
 
     const T *base;
     uint32_t offset[PAIRS][2];
-    Vector held[S::AHEAD][PAIRS][2];
+    Vector held[S::PREFETCH][PAIRS][2];
 
     static __device__ __forceinline__ uint32_t chunk(int of_pair) {
-        return threadIdx.x % Slice::CHUNKS ^ of_pair * HALF;
+        return threadIdx.x % Stage::CHUNKS ^ of_pair * HALF;
     }
     // Of pair 0. The second rows differ from the first ones in one of the bits by which lines' halves are exchanged.
     static __device__ __forceinline__ uint32_t row(int of_pair) {
-        return (threadIdx.x / Slice::CHUNKS ^ (Slice::exchanged(STEP) & HALF ? 0 : of_pair * HALF)) + of_pair * STEP;
+        return (threadIdx.x / Stage::CHUNKS ^ (Stage::exchanged(STEP) & HALF ? 0 : of_pair * HALF)) + of_pair * STEP;
     }
 
-    __device__ __forceinline__ PipelinedPanel(const T *matrix, int64_t ld, uint32_t start, uint32_t rows,
-                                              uint32_t begin, uint32_t end)
+    __device__ __forceinline__ PipelinedKBlock(const T *matrix, int64_t ld, uint32_t start, uint32_t rows,
+                                               uint32_t begin, uint32_t end)
         : Base(matrix, ld, start, min_of(rows, start + ROWS), begin, end), base(this->first + begin) {
 #pragma unroll
         for (int i = 0; i < PAIRS; i++)
@@ -184,18 +184,18 @@ struct PipelinedPanel<T, ROWS, S, true> : PanelBase<T, S::loaded(ROWS), S, true>
             for (int j = 0; j < 2; j++) {
                 if (is_spare(TURN, i, j)) continue;
                 opaque(offset[i][j]);
-                if constexpr (S::AHEAD == 1) held[to][i][j] = load_vector<Vector>(base, offset[i][j]);
+                if constexpr (S::PREFETCH == 1) held[to][i][j] = load_vector<Vector>(base, offset[i][j]);
                 else held[to][i][j] = load_if<Vector>(base, 0, offset[i][j], reach);
             }
-        advance_by(base, Base::PANEL);
+        advance_by(base, Base::K_BLOCK);
     }
-    template <Turn> __device__ __forceinline__ void stage(LdsBytes panel, int half, int from) const {
+    template <Turn> __device__ __forceinline__ void stage(LdsBytes k_block, int half, int from) const {
         // Which of a pair this thread has of that half.
         bool second = chunk(half) >= HALF;
-        uint32_t at = second ? Slice::lds_offset(row(1), chunk(1)) : Slice::lds_offset(row(0), chunk(0));
+        uint32_t at = second ? Stage::lds_offset(row(1), chunk(1)) : Stage::lds_offset(row(0), chunk(0));
 #pragma unroll
         for (int i = 0; i < PAIRS; i++)
-            Slice::store(Slice::after(panel + at, i * 2 * STEP), second ? held[from][i][1] : held[from][i][0]);
+            Stage::store(Stage::after(k_block + at, i * 2 * STEP), second ? held[from][i][1] : held[from][i][0]);
     }
 };
 
@@ -203,45 +203,50 @@ struct PipelinedPanel<T, ROWS, S, true> : PanelBase<T, S::loaded(ROWS), S, true>
 // loads as TOGETHER at least.
 template <class T, class S, bool A_ALONG_K, bool B_ALONG_K,
           bool BY_CHUNKS = S::IN_STEP && sizeof(T) == 2 && !A_ALONG_K && !B_ALONG_K>
-struct PipelinedPanels {
-    using PanelA = PipelinedPanel<T, S::M, S, A_ALONG_K>;
-    using PanelB = PipelinedPanel<T, S::N, S, B_ALONG_K>;
-    static constexpr bool IN_TURNS = PanelA::IN_TURNS || PanelB::IN_TURNS;
+struct PipelinedKBlocks {
+    using KBlockA = PipelinedKBlock<T, S::M, S, A_ALONG_K>;
+    using KBlockB = PipelinedKBlock<T, S::N, S, B_ALONG_K>;
+    static constexpr bool IN_TURNS = KBlockA::IN_TURNS || KBlockB::IN_TURNS;
     static constexpr int SHARE = 4, TOGETHER = S::IN_STEP ? 2 : 1;
-    static constexpr int loads(Turn turn) { return PanelA::loads(turn) + PanelB::loads(turn); }
-    static constexpr int writes(Turn turn, int half) { return PanelA::writes(turn, half) + PanelB::writes(turn, half); }
-    static constexpr int vector(Turn turn, int half) { return PanelA::vector(turn, half) + PanelB::vector(turn, half); }
+    static constexpr int loads(Turn turn) { return KBlockA::loads(turn) + KBlockB::loads(turn); }
+    static constexpr int writes(Turn turn, int half) {
+        return KBlockA::writes(turn, half) + KBlockB::writes(turn, half);
+    }
+    static constexpr int vector(Turn turn, int half) {
+        return KBlockA::vector(turn, half) + KBlockB::vector(turn, half);
+    }
 
-    PanelA a;
-    PanelB b;
+    KBlockA a;
+    KBlockB b;
 
-    __device__ __forceinline__ PipelinedPanels(const PanelA &a, const PanelB &b) : a(a), b(b) {}
-    // Where the next panel is, and where one will be that is further on: a loop ends there, without a counter.
+    __device__ __forceinline__ PipelinedKBlocks(const KBlockA &a, const KBlockB &b) : a(a), b(b) {}
+    // Where the next K-block is, and where one will be that is further on: a loop ends there, without a counter.
     __device__ __forceinline__ const T *at() const { return a.base; }
-    __device__ __forceinline__ const T *after(uint32_t panels) const {
-        return a.base + (uint64_t)panels * PanelA::PANEL * (A_ALONG_K ? 1 : (uint32_t)a.ld);
+    __device__ __forceinline__ const T *after(uint32_t k_blocks) const {
+        return a.base + (uint64_t)k_blocks * KBlockA::K_BLOCK * (A_ALONG_K ? 1 : (uint32_t)a.ld);
     }
     template <Turn TURN> __device__ __forceinline__ void load(int to, uint32_t reach) {
         a.template load<TURN>(to, reach);
         b.template load<TURN>(to, reach);
     }
-    template <Turn TURN> __device__ __forceinline__ void stage(LdsBytes panel_a, LdsBytes panel_b, int half, int from) {
-        a.template stage<TURN>(panel_a, half, from);
-        b.template stage<TURN>(panel_b, half, from);
+    template <Turn TURN> __device__ __forceinline__ void stage(LdsBytes k_block_a, LdsBytes k_block_b, int half,
+                                                               int from) {
+        a.template stage<TURN>(k_block_a, half, from);
+        b.template stage<TURN>(k_block_b, half, from);
     }
 };
 
 // Rows of both are together, elements have two bytes. A wavefront has blocks of one of them, of a whole chunk of k:
 // half as many writes to LDS, and addresses for them, as for half a chunk of either.
-template <class T, class S> struct PipelinedPanels<T, S, false, false, true> {
-    using PanelA = PipelinedPanel<T, S::M, S, false>;
-    using PanelB = PipelinedPanel<T, S::N, S, false>;
-    using Slice = typename PanelA::Slice;
-    static constexpr int V = PanelA::V, LINES = V, ROWS = S::loaded(S::M), EACH = S::THREADS / 4;
+template <class T, class S> struct PipelinedKBlocks<T, S, false, false, true> {
+    using KBlockA = PipelinedKBlock<T, S::M, S, false>;
+    using KBlockB = PipelinedKBlock<T, S::N, S, false>;
+    using Stage = typename KBlockA::Stage;
+    static constexpr int V = KBlockA::V, LINES = V, ROWS = S::loaded(S::M), EACH = S::THREADS / 4;
     static constexpr bool IN_TURNS = true;
     static constexpr int SHARE = 2, TOGETHER = 2;
-    static_assert(S::AHEAD == 1 && S::loaded(S::N) == ROWS && ROWS / V * S::VECTORS == EACH && EACH % S::WAVE == 0,
-                  "a quarter of the wavefronts has half of a panel");
+    static_assert(S::PREFETCH == 1 && S::loaded(S::N) == ROWS && ROWS / V * S::VECTORS == EACH && EACH % S::WAVE == 0,
+                  "a quarter of the wavefronts has half of a K-block");
     static constexpr int loads(Turn) { return LINES; }
     static constexpr int writes(Turn turn, int half) { return turn == half ? V : 0; }
     static constexpr int vector(Turn turn, int half) { return writes(turn, half) * LINES / 2; }
@@ -259,9 +264,9 @@ template <class T, class S> struct PipelinedPanels<T, S, false, false, true> {
         return threadIdx.x / (S::THREADS / 2) * S::VECTORS + threadIdx.x % EACH / (ROWS / V);
     }
 
-    __device__ __forceinline__ PipelinedPanels(const PanelA &a, const PanelB &b)
+    __device__ __forceinline__ PipelinedKBlocks(const KBlockA &a, const KBlockB &b)
         : base(is_of_b() ? b.base : a.base), ld((uint32_t)(is_of_b() ? b.ld : a.ld)),
-          at_lds((is_of_b() ? Slice::BYTES : 0) + Slice::lds_offset(row(), chunk())) {
+          at_lds((is_of_b() ? Stage::BYTES : 0) + Stage::lds_offset(row(), chunk())) {
         uint32_t rows = is_of_b() ? b.rows : a.rows;
 #pragma unroll
         for (int l = 0; l < LINES; l++)
@@ -269,8 +274,8 @@ template <class T, class S> struct PipelinedPanels<T, S, false, false, true> {
     }
 
     __device__ __forceinline__ const T *at() const { return base; }
-    __device__ __forceinline__ const T *after(uint32_t panels) const {
-        return base + (uint64_t)panels * PanelA::PANEL * ld;
+    __device__ __forceinline__ const T *after(uint32_t k_blocks) const {
+        return base + (uint64_t)k_blocks * KBlockA::K_BLOCK * ld;
     }
     template <Turn> __device__ __forceinline__ void load(int, uint32_t) {
 #pragma unroll
@@ -278,27 +283,27 @@ template <class T, class S> struct PipelinedPanels<T, S, false, false, true> {
             opaque(offset[l]);
             held[l] = load_vector<Vector>(base, offset[l]);
         }
-        advance_by(base, PanelA::PANEL * ld);
+        advance_by(base, KBlockA::K_BLOCK * ld);
     }
-    template <Turn TURN> __device__ __forceinline__ void stage(LdsBytes panel_a, LdsBytes, int half, int) {
+    template <Turn TURN> __device__ __forceinline__ void stage(LdsBytes k_block_a, LdsBytes, int half, int) {
         if (TURN != half) return;
         // Lest the compiler permute what is staged in one of several places before all of them.
 #pragma unroll
         for (uint32_t &selector : selectors) pin_uniform(selector);
-        LdsBytes to = panel_a + at_lds;
+        LdsBytes to = k_block_a + at_lds;
 #pragma unroll
         for (int r = 0; r < V; r++) {
             Vector words;
 #pragma unroll
             for (int l = 0; l < LINES; l += 2)
                 words[l / 2] = permute_bytes(held[l][r / 2], held[l + 1][r / 2], selectors[r % 2]);
-            Slice::store(Slice::after(to, r), words);
+            Stage::store(Stage::after(to, r), words);
         }
     }
 };
 
 // BLOCKS blocks of BLOCK rows of an operand from `first` on, as a wavefront reads them.
-template <class T, class Slice, int BLOCKS, int BLOCK> struct PipelinedOperand {
+template <class T, class Stage, int BLOCKS, int BLOCK> struct PipelinedOperand {
     using Atom = MmaAtom<T>;
     using Fragment = typename Atom::Fragment;
     static_assert(Atom::CHUNKS == 1 && Atom::LOADS == 1, "a lane reads a chunk of a row");
@@ -306,15 +311,15 @@ template <class T, class Slice, int BLOCKS, int BLOCK> struct PipelinedOperand {
     uint32_t at;
 
     PipelinedOperand() = default;
-    __device__ __forceinline__ PipelinedOperand(uint32_t row, uint32_t chunk) : at(Slice::lds_offset(row, chunk)) {}
+    __device__ __forceinline__ PipelinedOperand(uint32_t row, uint32_t chunk) : at(Stage::lds_offset(row, chunk)) {}
 
     // Some of them, those of a step.
-    __device__ __forceinline__ void read(Fragment (&to)[BLOCKS], LdsBytes panel, int step, int first = 0,
+    __device__ __forceinline__ void read(Fragment (&to)[BLOCKS], LdsBytes k_block, int step, int first = 0,
                                          int end = BLOCKS) const {
         using Words = typename Fragment::Words;
 #pragma unroll
         for (int i = first; i < end; i++) {
-            LdsBytes from = Slice::after(exchanged_chunk(panel + at, step * Atom::STEP_CHUNKS), i * BLOCK);
+            LdsBytes from = Stage::after(exchanged_chunk(k_block + at, step * Atom::STEP_CHUNKS), i * BLOCK);
             to[i].chunk[0] = Atom::template load<Words>(from);
         }
     }
@@ -364,15 +369,15 @@ __device__ __forceinline__ void interleave() {
 template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Scheme> struct LinesLoop {
     using Problem = typename Scheme<T, S>::Problem;
     using Atom = MmaAtom<T>;
-    using Panels = PipelinedPanels<T, S, OP_A == Op::T, OP_B == Op::N>;
-    using PanelA = typename Panels::PanelA;
-    using PanelB = typename Panels::PanelB;
-    using SliceA = typename PanelA::Slice;
-    using SliceB = typename PanelB::Slice;
-    using Tile = WaveTile<T, S, SliceA::BYTES + SliceB::BYTES>;
+    using KBlocks = PipelinedKBlocks<T, S, OP_A == Op::T, OP_B == Op::N>;
+    using KBlockA = typename KBlocks::KBlockA;
+    using KBlockB = typename KBlocks::KBlockB;
+    using StageA = typename KBlockA::Stage;
+    using StageB = typename KBlockB::Stage;
+    using Tile = WaveTile<T, S, StageA::BYTES + StageB::BYTES>;
     using Scales = typename Scheme<T, S>::template Scales<Tile>;
-    static constexpr int STEPS = SliceA::CHUNKS / Atom::STEP_CHUNKS, FIRST_BLOCKS = Tile::BLOCKS_N / 2;
-    static_assert(STEPS % 2 == 0, "panels begin with the first of two sets of fragments");
+    static constexpr int STEPS = StageA::CHUNKS / Atom::STEP_CHUNKS, FIRST_BLOCKS = Tile::BLOCKS_N / 2;
+    static_assert(STEPS % 2 == 0, "K-blocks begin with the first of two sets of fragments");
     static_assert(Tile::LDS_BYTES <= LDS_MOST, "what a workgroup may have");
     static_assert(Scales::LDS_BYTES == 0, "the lines fill it");
     // What the first product needs comes last: one wait is for all then, which is later. By the clock that is faster,
@@ -380,14 +385,14 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
     static constexpr bool IS_TURNED = OP_A != Op::T || OP_B != Op::N;
     static constexpr int LATE = S::IN_STEP && (IS_TURNED || !Tile::UNEVEN) ? 1 : 0;
     // Where both operands' turns differ, the code would be so long that the compiler inlined no functions any more.
-    static constexpr bool HAS_ODD = !PanelA::IN_TURNS || !PanelB::IN_TURNS;
+    static constexpr bool HAS_ODD = !KBlockA::IN_TURNS || !KBlockB::IN_TURNS;
 
-    LdsBytes &panel_a, &panel_b;
-    Panels &on_way;
+    LdsBytes &k_block_a, &k_block_b;
+    KBlocks &on_way;
     Tile &tile;
     Scales &scales;
-    PipelinedOperand<T, SliceA, Tile::BLOCKS_M, Atom::ROWS> &of_a;
-    PipelinedOperand<T, SliceB, Tile::BLOCKS_N, Atom::COLUMNS> &of_b;
+    PipelinedOperand<T, StageA, Tile::BLOCKS_M, Atom::ROWS> &of_a;
+    PipelinedOperand<T, StageB, Tile::BLOCKS_N, Atom::COLUMNS> &of_b;
     typename Atom::Fragment (&fragments_a)[2][Tile::BLOCKS_M], (&fragments_b)[2][Tile::BLOCKS_N];
 
     // What the first loads do not need is made when they are on their way.
@@ -399,20 +404,20 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
         of_b = {tile.column + Atom::b_column(lane), Atom::b_chunk(lane)};
         tile.pin();
     }
-    // Load: the next panel, global -> registers.
+    // Load: the next K-block, global -> registers.
     template <Turn TURN> __device__ __forceinline__ void load(int to = 0, uint32_t reach = ALL) {
         scales.load();
         on_way.template load<TURN>(to, reach);
     }
-    // Stage: a half of a panel, registers -> LDS.
+    // Stage: a half of a K-block, registers -> LDS.
     template <Turn TURN> __device__ __forceinline__ void stage(int half, int from = 0) {
-        on_way.template stage<TURN>(panel_a, panel_b, half, from);
+        on_way.template stage<TURN>(k_block_a, k_block_b, half, from);
     }
     // Read: a step's fragments, LDS -> registers.
     __device__ __forceinline__ void read(int step, int rows) {
-        if (LATE) of_b.read(fragments_b[step % 2], panel_b, step, LATE);
-        of_a.read(fragments_a[step % 2], panel_a, step, 0, rows);
-        of_b.read(fragments_b[step % 2], panel_b, step, 0, LATE ? LATE : Tile::BLOCKS_N);
+        if (LATE) of_b.read(fragments_b[step % 2], k_block_b, step, LATE);
+        of_a.read(fragments_a[step % 2], k_block_a, step, 0, rows);
+        of_b.read(fragments_b[step % 2], k_block_b, step, 0, LATE ? LATE : Tile::BLOCKS_N);
     }
     // Multiply: a step's fragments, those of blocks of columns from `first` on.
     __device__ __forceinline__ void multiply(int step, int rows, int first = 0, int end = Tile::BLOCKS_N) {
@@ -426,22 +431,22 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
         in_order();
     }
 
-    // The panel in place `now`, behind which that in `next` is on its way, and another will be, if there are MORE and
+    // The K-block in place `now`, behind which that in `next` is on its way, and another will be, if there are MORE and
     // it is within reach.
     template <Turn TURN, bool MORE>
-    __device__ __forceinline__ void multiply_panel(int now = 0, int next = 0, uint32_t reach = ALL) {
+    __device__ __forceinline__ void multiply_k_block(int now = 0, int next = 0, uint32_t reach = ALL) {
         constexpr int ROWS = Tile::blocks_of(TURN == SECOND_TURN), READS = ROWS + Tile::BLOCKS_N;
         constexpr int PRODUCTS = ROWS * Tile::BLOCKS_N * Atom::INSTRUCTIONS,
                       FIRST = ROWS * FIRST_BLOCKS * Atom::INSTRUCTIONS;
-        constexpr int LOADS = MORE ? Panels::loads(TURN) : 0;
+        constexpr int LOADS = MORE ? KBlocks::loads(TURN) : 0;
         // The fewer rows, the shorter is the loop: its writes and loads are closer together, lest loads be waited for.
         constexpr bool SHORT = ROWS < Tile::BLOCKS_M;
-        constexpr int ROOM = LOADS == 0 ? PRODUCTS : SHORT ? 2 : max_of(PRODUCTS / Panels::SHARE, 4);
-        constexpr int WRITES[2] = {Panels::writes(TURN, 0), Panels::writes(TURN, 1)};
-        constexpr int VECTOR[2] = {Panels::vector(TURN, 0), Panels::vector(TURN, 1)};
-        // The rest of the last panel's.
-        scales.promote(tile, panel_a, 0, FIRST_BLOCKS);
-        scales.prepare(tile, panel_a, 0);
+        constexpr int ROOM = LOADS == 0 ? PRODUCTS : SHORT ? 2 : max_of(PRODUCTS / KBlocks::SHARE, 4);
+        constexpr int WRITES[2] = {KBlocks::writes(TURN, 0), KBlocks::writes(TURN, 1)};
+        constexpr int VECTOR[2] = {KBlocks::vector(TURN, 0), KBlocks::vector(TURN, 1)};
+        // The rest of the last K-block's.
+        scales.promote(tile, k_block_a, 0, FIRST_BLOCKS);
+        scales.prepare(tile, k_block_a, 0);
         scales.begin(tile);
         if (WRITES[0] == 0) wait_for_operands<S, true>();
         stage<TURN>(1, now);
@@ -450,7 +455,7 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
         multiply(0, ROWS);
         interleave<PRODUCTS, READS, WRITES[1], VECTOR[1], LOADS,
                    Scales::VECTOR *(Tile::BLOCKS_N - FIRST_BLOCKS) + Scales::PREPARE, ROOM,
-                   SHORT ? 4 : Panels::TOGETHER>();
+                   SHORT ? 4 : KBlocks::TOGETHER>();
 #pragma unroll
         for (int step = 1; step < STEPS - 1; step++) {
             // A half's last step was read: it may be replaced. The other half was written.
@@ -467,53 +472,53 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
         barrier();
         if (MORE) read(0, ROWS);
         multiply(STEPS - 1, ROWS, FIRST_BLOCKS);
-        scales.promote(tile, panel_a, 0, 0, FIRST_BLOCKS);
+        scales.promote(tile, k_block_a, 0, 0, FIRST_BLOCKS);
         interleave<PRODUCTS - FIRST, MORE ? READS : 0, 0, 0, 0, Scales::VECTOR * FIRST_BLOCKS>();
     }
 
     // The main loop of wavefronts whose turn it is.
-    template <Turn TURN> __device__ __forceinline__ void multiply_panels(uint32_t panels) {
+    template <Turn TURN> __device__ __forceinline__ void multiply_k_blocks(uint32_t k_blocks) {
         load<TURN>();
-        if constexpr (S::AHEAD == 2) load<TURN>(1);
+        if constexpr (S::PREFETCH == 2) load<TURN>(1);
         begin();
-        if (Panels::writes(TURN, 0) > 0) wait_for_operands<S, true>();
+        if (KBlocks::writes(TURN, 0) > 0) wait_for_operands<S, true>();
         stage<TURN>(0);
         barrier();
         read(0, Tile::blocks_of(TURN == SECOND_TURN));
         in_order();
-        if constexpr (S::AHEAD == 2) {
+        if constexpr (S::PREFETCH == 2) {
             // Two at a time, and one end alone: of others the compiler would not know what they wait for.
-            uint32_t left = panels, all = ALL;
+            uint32_t left = k_blocks, all = ALL;
             // In a scalar register.
             opaque_uniform(all);
 #pragma unroll 1
             do {
-                multiply_panel<TURN, true>(0, 1, left > 2 ? all : 0);
-                multiply_panel<TURN, true>(1, 0, left > 3 ? all : 0);
+                multiply_k_block<TURN, true>(0, 1, left > 2 ? all : 0);
+                multiply_k_block<TURN, true>(1, 0, left > 3 ? all : 0);
                 left -= 2;
             } while (left > 1);
-            if (HAS_ODD && left == 1) multiply_panel<TURN, false>();
+            if (HAS_ODD && left == 1) multiply_k_block<TURN, false>();
         } else {
-            const T *end = on_way.after(panels - 1);
+            const T *end = on_way.after(k_blocks - 1);
 #pragma unroll 1
-            do multiply_panel<TURN, true>();
+            do multiply_k_block<TURN, true>();
             while (on_way.at() != end);
-            multiply_panel<TURN, false>();
+            multiply_k_block<TURN, false>();
         }
-        scales.promote(tile, panel_a, 0, FIRST_BLOCKS);
+        scales.promote(tile, k_block_a, 0, FIRST_BLOCKS);
     }
 
-    // What is left from k on, and products that have no whole panels.
+    // What is left from k on, and products that have no whole K-blocks.
     __device__ __forceinline__ void multiply_rest(const Problem &problem, const TileCoordinates &coords, uint32_t k) {
         // What the loop did not need in registers.
         const GemmProblem &to = product_of((const Problem &)seldom(problem)).gemm;
-        auto rest_a = rows_of<PanelA, T>(to, coords);
-        auto rest_b = columns_of<PanelB, T>(to, coords);
+        auto rest_a = rows_of<KBlockA, T>(to, coords);
+        auto rest_b = columns_of<KBlockB, T>(to, coords);
 #pragma unroll 1
-        for (; k < coords.end; k += PanelA::DEPTH) {
-            rest_a.stage_any(panel_a, k);
-            rest_b.stage_any(panel_b, k);
-            scales.stage_any(panel_a, k);
+        for (; k < coords.end; k += KBlockA::DEPTH) {
+            rest_a.stage_any(k_block_a, k);
+            rest_b.stage_any(k_block_b, k);
+            scales.stage_any(k_block_a, k);
             barrier();
             scales.begin(tile);
 #pragma unroll
@@ -521,8 +526,8 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
                 read(step, Tile::BLOCKS_M);
                 multiply(step, Tile::BLOCKS_M);
             }
-            scales.prepare(tile, panel_a, 0);
-            scales.promote(tile, panel_a, 0);
+            scales.prepare(tile, k_block_a, 0);
+            scales.promote(tile, k_block_a, 0);
             barrier();
         }
     }
@@ -532,40 +537,41 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
 template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Scheme = Plain>
 __device__ __forceinline__ void matmul_pipelined(const typename Scheme<T, S>::Problem &problem) {
     using Loop = LinesLoop<T, S, OP_A, OP_B, Scheme>;
-    using Panels = typename Loop::Panels;
-    using PanelA = typename Loop::PanelA;
-    using PanelB = typename Loop::PanelB;
+    using KBlocks = typename Loop::KBlocks;
+    using KBlockA = typename Loop::KBlockA;
+    using KBlockB = typename Loop::KBlockB;
     __shared__ char lds[Loop::Tile::LDS_BYTES] __attribute__((aligned(128)));
-    LdsBytes panel_a = (LdsBytes)lds, panel_b = panel_a + Loop::SliceA::BYTES;
+    LdsBytes k_block_a = (LdsBytes)lds, k_block_b = k_block_a + Loop::StageA::BYTES;
 
     const GemmProblem &g = product_of(problem).gemm;
     TileCoordinates coords;
     if (!Scheme<T, S>::coordinates_of(problem, coords)) return;
-    auto a = rows_of<PanelA, T>(g, coords);
-    auto b = columns_of<PanelB, T>(g, coords);
-    Panels on_way(a, b);
+    auto a = rows_of<KBlockA, T>(g, coords);
+    auto b = columns_of<KBlockB, T>(g, coords);
+    KBlocks on_way(a, b);
     typename Loop::Tile tile;
     typename Loop::Scales scales(problem, coords, tile);
-    PipelinedOperand<T, typename PanelA::Slice, Loop::Tile::BLOCKS_M, Loop::Atom::ROWS> of_a;
-    PipelinedOperand<T, typename PanelB::Slice, Loop::Tile::BLOCKS_N, Loop::Atom::COLUMNS> of_b;
+    PipelinedOperand<T, typename KBlockA::Stage, Loop::Tile::BLOCKS_M, Loop::Atom::ROWS> of_a;
+    PipelinedOperand<T, typename KBlockB::Stage, Loop::Tile::BLOCKS_N, Loop::Atom::COLUMNS> of_b;
     typename Loop::Atom::Fragment fragments_a[2][Loop::Tile::BLOCKS_M], fragments_b[2][Loop::Tile::BLOCKS_N];
-    Loop loop = {panel_a, panel_b, on_way, tile, scales, of_a, of_b, fragments_a, fragments_b};
+    Loop loop = {k_block_a, k_block_b, on_way, tile, scales, of_a, of_b, fragments_a, fragments_b};
 
-    // A single one is no panel: for its sake, a loop's registers would be copied.
-    uint32_t panels = min_of(a.panels(), b.panels());
-    if (S::AHEAD == 2 && !Loop::HAS_ODD) panels &= ~1u;
-    if (__builtin_expect(panels < 2, 0)) {
-        panels = 0;
+    // A single one is no K-block: for its sake, a loop's registers would be copied.
+    uint32_t k_blocks = min_of(a.k_blocks(), b.k_blocks());
+    if (S::PREFETCH == 2 && !Loop::HAS_ODD) k_blocks &= ~1u;
+    if (__builtin_expect(k_blocks < 2, 0)) {
+        k_blocks = 0;
         loop.begin();
     } else {
-        if constexpr (!Panels::IN_TURNS && !Loop::Tile::UNEVEN) loop.template multiply_panels<ANY_TURN>(panels);
-        else if (uniform(threadIdx.x / (S::THREADS / 2)) == 0) loop.template multiply_panels<FIRST_TURN>(panels);
-        else loop.template multiply_panels<SECOND_TURN>(panels);
+        if constexpr (!KBlocks::IN_TURNS && !Loop::Tile::UNEVEN) loop.template multiply_k_blocks<ANY_TURN>(k_blocks);
+        else if (uniform(threadIdx.x / (S::THREADS / 2)) == 0) loop.template multiply_k_blocks<FIRST_TURN>(k_blocks);
+        else loop.template multiply_k_blocks<SECOND_TURN>(k_blocks);
     }
-    uint32_t k = coords.begin + panels * PanelA::PANEL;
+    uint32_t k = coords.begin + k_blocks * KBlockA::K_BLOCK;
     if (__builtin_expect(k < coords.end, 0)) loop.multiply_rest(problem, coords, k);
     scales.finish(tile);
-    store_tile<Scheme<T, S>, T, S, lacks_registers((OP_A == Op::N) + (OP_B == Op::T))>(tile, problem, panel_a, coords);
+    store_tile<Scheme<T, S>, T, S, lacks_registers((OP_A == Op::N) + (OP_B == Op::T))>(tile, problem, k_block_a,
+                                                                                       coords);
 }
 
 // By the shape.

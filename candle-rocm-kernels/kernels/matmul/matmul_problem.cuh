@@ -58,7 +58,7 @@ struct MatmulProblem {
     int64_t ld_residual;
     int64_t stride_residual;
     uint32_t batch;
-    // k is summed in so many splits (the grid's y, or x), each of k_per_split, a multiple of the slices' depth; one has
+    // k is summed in so many splits (the grid's y, or x), each of k_per_split, a multiple of the stages' depth; one has
     // all of k.
     uint32_t splits;
     uint32_t k_per_split;

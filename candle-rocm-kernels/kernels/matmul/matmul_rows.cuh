@@ -2,13 +2,13 @@
 // tile of C of which each wavefront has rows of its own. Lanes copy to LDS what they themselves take of A, and widen it
 // once; B's columns are copied for all, and widened by whoever reads them.
 //
-//   for each panel of 128 bytes of k:
-//     widen    A's panel, LDS -> registers
-//     copy     both panels that are AHEAD further, global -> LDS
-//     multiply all of the panel's k for one block of columns after another, LDS -> registers -> sums
+//   for each K-block of 128 bytes of k:
+//     widen    A's K-block, LDS -> registers
+//     copy     both K-blocks that are PREFETCH further, global -> LDS
+//     multiply all of the K-block's k for one block of columns after another, LDS -> registers -> sums
 //   store      sums -> LDS -> global
 //
-// One barrier stands before the copies: B's panel is there then, and nobody reads that in whose place one goes.
+// One barrier stands before the copies: B's K-block is there then, and nobody reads that in whose place one goes.
 //
 // Which k stands where in an instruction is the same for A and B, and otherwise nobody's concern: the four lanes of a
 // row have 16 bytes each of 64 that lie together.
@@ -33,7 +33,7 @@ template <> struct Widened<f8e4m3_t> {
     }
 };
 
-// B's panel in LDS: of each column a line of 128 bytes, whose halves are exchanged in every other column: eight lanes
+// B's K-block in LDS: of each column a line of 128 bytes, whose halves are exchanged in every other column: eight lanes
 // read four chunks of 16 bytes of one half of two columns.
 template <class T, int COLUMNS> struct ColumnLines {
     static constexpr int CHUNK = 16, LINE = 128, BYTES = COLUMNS * LINE;
@@ -42,12 +42,12 @@ template <class T, int COLUMNS> struct ColumnLines {
     }
 };
 
-// A tile of so many rows and columns where k is together; panels are copied AHEAD before they are multiplied. Other
-// operands have OTHERS' schedule.
-template <class OTHERS, int AHEAD_> struct RowsShape : OTHERS {
-    static constexpr int AHEAD = AHEAD_;
-    static_assert(OTHERS::SLICE_BYTES * OTHERS::SLICES == 128, "panels are lines");
-    template <class T, int COLUMNS> using Slice = ColumnLines<T, COLUMNS>;
+// A tile of so many rows and columns where k is together; K-blocks are copied PREFETCH before they are multiplied.
+// Other operands have OTHERS' schedule.
+template <class OTHERS, int PREFETCH_> struct RowsShape : OTHERS {
+    static constexpr int PREFETCH = PREFETCH_;
+    static_assert(OTHERS::STAGE_BYTES * OTHERS::STAGES_OF_K_BLOCK == 128, "K-blocks are lines");
+    template <class T, int COLUMNS> using Stage = ColumnLines<T, COLUMNS>;
 };
 
 // 16 bytes, if they are `wanted`; the second-level cache fetches TOGETHER bytes around them.
@@ -65,10 +65,10 @@ template <int TOGETHER> __device__ __forceinline__ void copy_line(LdsBytes to, c
     }
 }
 
-// The vectors of 16 bytes of an operand's panel that a thread copies: of each of its LINES rows, row(i), VECTORS of
+// The vectors of 16 bytes of an operand's K-block that a thread copies: of each of its LINES rows, row(i), VECTORS of
 // them, the first of which is vector(), each 64 bytes after another. Their places are in_lds(i, j).
-template <class T, int ROWS, class S, class Mapping> struct ThreadsVectors : PanelBase<T, ROWS, S, true> {
-    using Base = PanelBase<T, ROWS, S, true>;
+template <class T, int ROWS, class S, class Mapping> struct ThreadsVectors : KBlockBase<T, ROWS, S, true> {
+    using Base = KBlockBase<T, ROWS, S, true>;
     static constexpr int LINES = Mapping::LINES, VECTORS = Mapping::VECTORS, APART = 64;
 
     const T *base;
@@ -83,21 +83,21 @@ template <class T, int ROWS, class S, class Mapping> struct ThreadsVectors : Pan
     }
     __device__ __forceinline__ uint32_t row(int i) const { return min_of(mapping.row(i), this->rows - 1); }
 
-    // Copies the next panel, if it is `wanted`.
-    __device__ __forceinline__ void copy(LdsBytes panel, bool wanted) {
+    // Copies the next K-block, if it is `wanted`.
+    __device__ __forceinline__ void copy(LdsBytes k_block, bool wanted) {
 #pragma unroll
         for (int i = 0; i < LINES; i++) {
             // Lest each has an address of its own that moves, of 64 bits.
             asm volatile("" : "+r"(offset[i]));
 #pragma unroll
             for (int j = 0; j < VECTORS; j++)
-                copy_line<Mapping::TOGETHER>(panel + mapping.in_lds(i, j), (const char *)base + offset[i] + j * APART,
+                copy_line<Mapping::TOGETHER>(k_block + mapping.in_lds(i, j), (const char *)base + offset[i] + j * APART,
                                              wanted);
         }
-        base += Base::PANEL;
+        base += Base::K_BLOCK;
     }
     // That which begins at k, whatever its place; what lies outside the matrix is 0.
-    __device__ __forceinline__ void copy_any(LdsBytes panel, uint32_t k) const {
+    __device__ __forceinline__ void copy_any(LdsBytes k_block, uint32_t k) const {
         typedef typename bits_of<Base::SIZE>::type Element;
 #pragma unroll 1
         for (int i = 0; i < LINES; i++)
@@ -108,7 +108,7 @@ template <class T, int ROWS, class S, class Mapping> struct ThreadsVectors : Pan
                     uint32_t at = k + mapping.vector() * Base::V + j * APART / Base::SIZE + e;
                     Element element = 0;
                     if (at < this->end) element = bit_cast<Element>(load_at<vec<T, 1>>(this->at(row(i), at), 0));
-                    lds_store(panel + mapping.in_lds(i, j) + e * Base::SIZE, element);
+                    lds_store(k_block + mapping.in_lds(i, j) + e * Base::SIZE, element);
                 }
     }
 };
@@ -146,12 +146,12 @@ template <class T, class S, template <class, class> class Scheme> struct RowsLoo
     using RowsOfA = ThreadsVectors<T, S::M, S, RowsMapping>;
     using ColumnsOfB = ThreadsVectors<T, S::N, S, ColumnsMapping>;
     static constexpr int WIDE = Wide::WIDE;
-    // LDS: AHEAD panels of A, one more of B, then the factors of the scheme.
-    static constexpr int COLUMNS_AT = S::AHEAD * RowsMapping::BYTES,
-                         SCALES_AT = COLUMNS_AT + (S::AHEAD + 1) * Lines::BYTES;
+    // LDS: PREFETCH K-blocks of A, one more of B, then the factors of the scheme.
+    static constexpr int COLUMNS_AT = S::PREFETCH * RowsMapping::BYTES,
+                         SCALES_AT = COLUMNS_AT + (S::PREFETCH + 1) * Lines::BYTES;
     static constexpr int LDS_BYTES = max_of(SCALES_AT + Scales::LDS_BYTES, Tile::LDS_BYTES);
     static_assert(LDS_BYTES <= LDS_MOST, "what a workgroup may have");
-    // A's panel in registers: of a lane's rows one vector of either half, upcast.
+    // A's K-block in registers: of a lane's rows one vector of either half, upcast.
     using Rows = Vector[RowsMapping::LINES][2][WIDE];
 
     LdsBytes &lds, &lds_scales;
@@ -160,7 +160,7 @@ template <class T, class S, template <class, class> class Scheme> struct RowsLoo
     Tile &tile;
     Scales &scales;
     const uint32_t &lane;
-    // Which of the panels in LDS are this one's, of A's and of B's, and of the factors'.
+    // Which of the K-blocks in LDS are this one's, of A's and of B's, and of the factors'.
     uint32_t &at_a, &at_b, &scaled;
     Rows &wide;
 
@@ -168,13 +168,13 @@ template <class T, class S, template <class, class> class Scheme> struct RowsLoo
     __device__ __forceinline__ LdsBytes columns_at(uint32_t number) const {
         return lds + COLUMNS_AT + number * Lines::BYTES;
     }
-    // Copy: panels of both operands, global -> LDS, if they are `wanted`.
+    // Copy: K-blocks of both operands, global -> LDS, if they are `wanted`.
     __device__ __forceinline__ void copy(uint32_t number_a, uint32_t number_b, bool wanted) {
         b.copy(columns_at(number_b), wanted);
         a.copy(rows_at(number_a), wanted);
         end_copies();
     }
-    // Upcast: A's panel, LDS -> registers.
+    // Upcast: A's K-block, LDS -> registers.
     __device__ __forceinline__ void upcast() {
 #pragma unroll
         for (int i = 0; i < RowsMapping::LINES; i++)
@@ -182,7 +182,7 @@ template <class T, class S, template <class, class> class Scheme> struct RowsLoo
             for (int half = 0; half < 2; half++)
                 Wide::widen(wide[i][half], lds_load<Vector>(rows_at(at_a) + a.mapping.in_lds(i, half)));
     }
-    // Multiply: all of the panel's k for block j of columns, LDS -> registers -> sums.
+    // Multiply: all of the K-block's k for block j of columns, LDS -> registers -> sums.
     __device__ __forceinline__ void multiply_block(int j) {
         using Atom = MmaAtom<typename Wide::Type>;
 #pragma unroll
@@ -242,33 +242,33 @@ __device__ __forceinline__ void matmul_rows(const typename Scheme<T, S>::Problem
     typename Loop::Rows wide;
     Loop loop = {lds, lds_scales, a, b, tile, scales, lane, at_a, at_b, scaled, wide};
 
-    uint32_t panels = min_of(a.panels(), b.panels());
-    if (panels > 0) {
+    uint32_t k_blocks = min_of(a.k_blocks(), b.k_blocks());
+    if (k_blocks > 0) {
         scales.load();
 #pragma unroll
-        for (uint32_t i = 0; i < S::AHEAD; i++) loop.copy(i, i, i < panels);
+        for (uint32_t i = 0; i < S::PREFETCH; i++) loop.copy(i, i, i < k_blocks);
         scales.stage(lds_scales, 0);
-        uint32_t last = S::AHEAD;
+        uint32_t last = S::PREFETCH;
 #pragma unroll 1
-        for (uint32_t left = panels; left > 0; left--) {
-            wait_for_copies<S::AHEAD - 1>();
+        for (uint32_t left = k_blocks; left > 0; left--) {
+            wait_for_copies<S::PREFETCH - 1>();
             loop.upcast();
             lds_barrier();
-            loop.copy(at_a, last, left > S::AHEAD);
+            loop.copy(at_a, last, left > S::PREFETCH);
             if (left > 1) scales.load();
             loop.multiply();
             scaled ^= 1;
             if (left > 1) scales.stage(lds_scales, scaled);
             last = at_b;
-            at_a = at_a + 1 == S::AHEAD ? 0 : at_a + 1, at_b = at_b == S::AHEAD ? 0 : at_b + 1;
+            at_a = at_a + 1 == S::PREFETCH ? 0 : at_a + 1, at_b = at_b == S::PREFETCH ? 0 : at_b + 1;
         }
         wait_for_copies<0>();
         lds_barrier();
     }
-    // What is left of k, and products that `panels` excludes.
+    // What is left of k, and products that `K-blocks` excludes.
     at_a = at_b = scaled = 0;
 #pragma unroll 1
-    for (uint32_t k = coords.begin + panels * RowsOfA::PANEL; k < coords.end; k += RowsOfA::PANEL) {
+    for (uint32_t k = coords.begin + k_blocks * RowsOfA::K_BLOCK; k < coords.end; k += RowsOfA::K_BLOCK) {
         a.copy_any(loop.rows_at(0), k);
         b.copy_any(loop.columns_at(0), k);
         scales.stage_any(lds_scales, k);
@@ -288,10 +288,10 @@ template <class S> struct ByShape {
         matmul_tile<T, S, OP_A, OP_B, Scheme>(problem);
     }
 };
-template <class OTHERS, int AHEAD> struct ByShape<RowsShape<OTHERS, AHEAD>> {
+template <class OTHERS, int PREFETCH> struct ByShape<RowsShape<OTHERS, PREFETCH>> {
     template <class T, Op OP_A, Op OP_B, template <class, class> class Scheme>
     static __device__ __forceinline__ void run(const typename Scheme<T, OTHERS>::Problem &problem) {
-        if constexpr (OP_A == Op::T && OP_B == Op::N) matmul_rows<T, RowsShape<OTHERS, AHEAD>, Scheme>(problem);
+        if constexpr (OP_A == Op::T && OP_B == Op::N) matmul_rows<T, RowsShape<OTHERS, PREFETCH>, Scheme>(problem);
         else matmul_tile<T, OTHERS, OP_A, OP_B, Scheme>(problem);
     }
 };

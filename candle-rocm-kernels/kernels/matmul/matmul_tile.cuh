@@ -1,24 +1,24 @@
 // Products on matrix units: a workgroup computes a tile of C, with operands that go through registers to LDS.
 //
-//   for each panel of k, for each of its slices:
-//     stage    the panel's next slice, registers -> LDS     (the buffer that is not being read)
-//     load     the next panel, global -> registers          (once this one's last slice has left)
-//     multiply this slice, LDS -> registers -> sums
+//   for each K-block of k, for each of its stages:
+//     stage    the K-block's next stage, registers -> LDS     (the buffer that is not being read)
+//     load     the next K-block, global -> registers          (once this one's last stage has left)
+//     multiply this stage, LDS -> registers -> sums
 //   store      sums -> LDS -> global
 //
-// The panel that is loaded stays on its way while all slices that follow are multiplied: the compiler, which would
-// rather load late and stage early, is held to this order. While a slice's first reads of LDS take their time, after
+// The K-block that is loaded stays on its way while all stages that follow are multiplied: the compiler, which would
+// rather load late and stage early, is held to this order. While a stage's first reads of LDS take their time, after
 // the barrier that completes it, other wavefronts of the SIMD compute.
 //
-// Types: a tile's shape (MatmulShape), an operand's panel and slice (matmul_panel.cuh), what a wavefront multiplies at
-// a time (Operand, MmaAtom), its sums (WaveTile), and what the product is beside those (a scheme, such as Plain).
+// Types: a tile's shape (MatmulShape), an operand's K-block and stage (matmul_k_block.cuh), what a wavefront multiplies
+// at a time (Operand, MmaAtom), its sums (WaveTile), and what the product is beside those (a scheme, such as Plain).
 #pragma once
-#include "matmul/matmul_panel.cuh"
+#include "matmul/matmul_k_block.cuh"
 #include "matmul/whole_tile.cuh"
 #include "portable/streams.cuh"
 
 // A wavefront's BLOCKS blocks of BLOCK rows of an operand, of which this lane reads from a row's chunk on.
-template <class T, class Slice, int BLOCKS, int BLOCK> struct Operand {
+template <class T, class Stage, int BLOCKS, int BLOCK> struct Operand {
     using Atom = MmaAtom<T>;
     using Fragment = typename Atom::Fragment;
     using Words = typename Fragment::Words;
@@ -27,18 +27,18 @@ template <class T, class Slice, int BLOCKS, int BLOCK> struct Operand {
     Fragment fragment[BLOCKS];
 
     Operand() = default;
-    __device__ __forceinline__ Operand(uint32_t row, uint32_t chunk) : at(Slice::lds_offset(row, chunk)) {}
+    __device__ __forceinline__ Operand(uint32_t row, uint32_t chunk) : at(Stage::lds_offset(row, chunk)) {}
 
     // Reads the fragments of a step, or part `load` of them.
-    __device__ __forceinline__ void load(LdsBytes slice, int step, int load) {
+    __device__ __forceinline__ void load(LdsBytes lds_stage, int step, int load) {
 #pragma unroll
         for (int i = 0; i < BLOCKS; i++)
 #pragma unroll
             for (int c = 0; c < Atom::CHUNKS; c++) {
                 int chunk = step * Atom::STEP_CHUNKS + c;
                 fragment[i].chunk[c] =
-                    Atom::template load<Words>(slice + at + Slice::position(i * BLOCK) * Slice::CHUNK +
-                                               chunk * Slice::CHUNK_PITCH + load * (int)sizeof(Words));
+                    Atom::template load<Words>(lds_stage + at + Stage::position(i * BLOCK) * Stage::CHUNK +
+                                               chunk * Stage::CHUNK_PITCH + load * (int)sizeof(Words));
             }
     }
 };
@@ -47,10 +47,10 @@ template <class T, class Slice, int BLOCKS, int BLOCK> struct Operand {
 template <class T, class S> struct Plain {
     using Problem = MatmulProblem;
     using Results = ::Results<T>;
-    // What is done to sums after each panel, with what it needs in LDS.
+    // What is done to sums after each K-block, with what it needs in LDS.
     template <class Tile, class Problem = MatmulProblem> struct Scales {
         static constexpr int LDS_BYTES = 0, VECTOR = 0, PREPARE = 0;
-        static constexpr bool AHEAD = false;
+        static constexpr bool PREFETCH = false;
         __device__ __forceinline__ Scales(const Problem &, const TileCoordinates &, const Tile &) {}
         __device__ __forceinline__ void load() {}
         __device__ __forceinline__ void stage(LdsBytes, uint32_t) {}
@@ -77,16 +77,16 @@ template <class T, class S> struct Plain {
 template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Scheme> struct TileLoop {
     using Problem = typename Scheme<T, S>::Problem;
     using Atom = MmaAtom<T>;
-    using PanelA = Panel<T, S::M, S, OP_A == Op::T>;
-    using PanelB = Panel<T, S::N, S, OP_B == Op::N>;
-    using SliceA = typename PanelA::Slice;
-    using SliceB = typename PanelB::Slice;
-    // LDS: two buffers of a slice of both operands, then the factors of the scheme.
-    static constexpr int BUFFER = SliceA::BYTES + SliceB::BYTES, SCALES_AT = 2 * BUFFER;
+    using KBlockA = KBlock<T, S::M, S, OP_A == Op::T>;
+    using KBlockB = KBlock<T, S::N, S, OP_B == Op::N>;
+    using StageA = typename KBlockA::Stage;
+    using StageB = typename KBlockB::Stage;
+    // LDS: two buffers of a stage of both operands, then the factors of the scheme.
+    static constexpr int BUFFER = StageA::BYTES + StageB::BYTES, SCALES_AT = 2 * BUFFER;
     using Tile = WaveTile<T, S, SCALES_AT>;
     using Scales = typename Scheme<T, S>::template Scales<Tile>;
-    static constexpr int STEPS = SliceA::CHUNKS / Atom::STEP_CHUNKS, STEPS_UNROLLED = Atom::UNROLLED ? STEPS : 1;
-    static_assert(STEPS > 0, "a slice has whole steps");
+    static constexpr int STEPS = StageA::CHUNKS / Atom::STEP_CHUNKS, STEPS_UNROLLED = Atom::UNROLLED ? STEPS : 1;
+    static_assert(STEPS > 0, "a stage has whole steps");
     static_assert(!Tile::UNEVEN, "all wavefronts do the same");
     static constexpr int LDS_BYTES = max_of(SCALES_AT + Scales::LDS_BYTES, Tile::LDS_BYTES);
     static_assert(LDS_BYTES <= LDS_MOST, "what a workgroup may have");
@@ -95,17 +95,17 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
     static constexpr bool LATE = Scales::LDS_BYTES == 0;
 
     LdsBytes &lds;
-    PanelA &a;
-    PanelB &b;
+    KBlockA &a;
+    KBlockB &b;
     Tile &tile;
     Scales &scales;
-    Operand<T, SliceA, Tile::BLOCKS_M, Atom::ROWS> &of_a;
-    Operand<T, SliceB, Tile::BLOCKS_N, Atom::COLUMNS> &of_b;
-    // Whole panels, the buffer that is read, and that of the factors.
-    uint32_t &panels, &buffer, &scaled;
+    Operand<T, StageA, Tile::BLOCKS_M, Atom::ROWS> &of_a;
+    Operand<T, StageB, Tile::BLOCKS_N, Atom::COLUMNS> &of_b;
+    // Whole K-blocks, the buffer that is read, and that of the factors.
+    uint32_t &k_blocks, &buffer, &scaled;
 
-    __device__ __forceinline__ LdsBytes slice_a(uint32_t buffer) const { return lds + buffer * BUFFER; }
-    __device__ __forceinline__ LdsBytes slice_b(uint32_t buffer) const { return slice_a(buffer) + SliceA::BYTES; }
+    __device__ __forceinline__ LdsBytes stage_a(uint32_t buffer) const { return lds + buffer * BUFFER; }
+    __device__ __forceinline__ LdsBytes stage_b(uint32_t buffer) const { return stage_a(buffer) + StageA::BYTES; }
     __device__ __forceinline__ LdsBytes lds_scales() const { return lds + SCALES_AT; }
 
     // Where the lane reads fragments.
@@ -121,33 +121,33 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
         tile.pin();
         locate(lane);
     }
-    // Load: the next panel, global -> registers.
+    // Load: the next K-block, global -> registers.
     __device__ __forceinline__ void load() {
         scales.load();
         a.load();
         b.load();
     }
-    // Stage: a slice of the panel, registers -> LDS.
-    template <Turn TURN> __device__ __forceinline__ void stage(uint32_t buffer, int slice) {
-        a.template stage<TURN>(slice_a(buffer), slice);
-        b.template stage<TURN>(slice_b(buffer), slice);
+    // Stage: a stage of the K-block, registers -> LDS.
+    template <Turn TURN> __device__ __forceinline__ void stage(uint32_t buffer, int lds_stage) {
+        a.template stage<TURN>(stage_a(buffer), lds_stage);
+        b.template stage<TURN>(stage_b(buffer), lds_stage);
     }
-    // Multiply: a slice, LDS -> registers -> sums.
+    // Multiply: a stage, LDS -> registers -> sums.
     __device__ __forceinline__ void multiply(uint32_t buffer) {
 #pragma unroll STEPS_UNROLLED
         for (int step = 0; step < STEPS; step++)
 #pragma unroll
             for (int load = 0; load < Atom::LOADS; load++) {
-                of_a.load(slice_a(buffer), step, load);
-                of_b.load(slice_b(buffer), step, load);
+                of_a.load(stage_a(buffer), step, load);
+                of_b.load(stage_b(buffer), step, load);
                 tile.multiply(of_a.fragment, of_b.fragment);
                 // Reading ahead, the compiler would run out of registers. There are other wavefronts to wait with.
                 if (S::WAVE == 32) tile.pin();
             }
     }
 
-    // The schedule: what stands between two barriers runs while others multiply. `more` says that a panel follows. Lest
-    // its loads sink below the products, or waits for them rise above those, nothing passes in_order().
+    // The schedule: what stands between two barriers runs while others multiply. `more` says that a K-block follows.
+    // Lest its loads sink below the products, or waits for them rise above those, nothing passes in_order().
     template <Turn TURN> __device__ __forceinline__ void start() {
         load();
         begin();
@@ -155,24 +155,24 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
         scales.stage(lds_scales(), 0);
         lds_barrier();
     }
-    template <Turn TURN, class More> __device__ __forceinline__ void multiply_panel(More more) {
+    template <Turn TURN, class More> __device__ __forceinline__ void multiply_k_block(More more) {
 #pragma unroll
-        for (int j = 0; j < S::SLICES; j++) {
-            uint32_t now = S::SLICES % 2 == 0 ? j % 2 : buffer, next = now ^ 1;
-            if (j + 1 < S::SLICES) stage<TURN>(next, j + 1);
-            // The panel's registers are free before its last two slices, or, if it has but one, before that.
-            if (j == max_of(S::SLICES - 2, 0) && more) {
+        for (int j = 0; j < S::STAGES_OF_K_BLOCK; j++) {
+            uint32_t now = S::STAGES_OF_K_BLOCK % 2 == 0 ? j % 2 : buffer, next = now ^ 1;
+            if (j + 1 < S::STAGES_OF_K_BLOCK) stage<TURN>(next, j + 1);
+            // The K-block's registers are free before its last two stages, or, if it has but one, before that.
+            if (j == max_of(S::STAGES_OF_K_BLOCK - 2, 0) && more) {
                 load();
                 in_order();
             }
-            // Read a slice ahead, the factors are there after the last products, and then the first sums are, too.
-            bool is_last = j + 1 == S::SLICES;
-            if (Scales::AHEAD && j == S::SLICES - 2) scales.prepare(tile, lds_scales(), scaled);
+            // Read a stage ahead, the factors are there after the last products, and then the first sums are, too.
+            bool is_last = j + 1 == S::STAGES_OF_K_BLOCK;
+            if (Scales::PREFETCH && j == S::STAGES_OF_K_BLOCK - 2) scales.prepare(tile, lds_scales(), scaled);
             multiply(now);
-            if (Scales::AHEAD && is_last) in_order();
-            if (!Scales::AHEAD && is_last) scales.prepare(tile, lds_scales(), scaled);
+            if (Scales::PREFETCH && is_last) in_order();
+            if (!Scales::PREFETCH && is_last) scales.prepare(tile, lds_scales(), scaled);
             if (is_last) scales.promote(tile, lds_scales(), scaled);
-            if (j + 1 == S::SLICES && more) {
+            if (j + 1 == S::STAGES_OF_K_BLOCK && more) {
                 in_order();
                 stage<TURN>(next, 0);
                 scales.stage(lds_scales(), scaled ^ 1);
@@ -182,21 +182,21 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
         }
         scaled ^= 1;
     }
-    template <Turn TURN> __device__ __forceinline__ void multiply_panels() {
+    template <Turn TURN> __device__ __forceinline__ void multiply_k_blocks() {
         start<TURN>();
-        uint32_t left = panels;
+        uint32_t left = k_blocks;
 #pragma unroll 1
-        do multiply_panel<TURN>(Constant<true>());
+        do multiply_k_block<TURN>(Constant<true>());
         while (--left > 1);
-        multiply_panel<TURN>(Constant<false>());
+        multiply_k_block<TURN>(Constant<false>());
     }
 
-    // What is left from k on, and products that have no whole panels.
+    // What is left from k on, and products that have no whole K-blocks.
     __device__ __forceinline__ void multiply_rest(const TileCoordinates &coords, uint32_t k) {
 #pragma unroll 1
-        for (; __builtin_expect(k < coords.end, 0); k += PanelA::DEPTH) {
-            a.stage_any(slice_a(0), k);
-            b.stage_any(slice_b(0), k);
+        for (; __builtin_expect(k < coords.end, 0); k += KBlockA::DEPTH) {
+            a.stage_any(stage_a(0), k);
+            b.stage_any(stage_b(0), k);
             scales.stage_any(lds_scales(), k);
             lds_barrier();
             scales.prepare(tile, lds_scales(), 0);
@@ -211,41 +211,41 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
 template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Scheme = Plain>
 __device__ __forceinline__ void matmul_tile(const typename Scheme<T, S>::Problem &problem) {
     using Loop = TileLoop<T, S, OP_A, OP_B, Scheme>;
-    using PanelA = typename Loop::PanelA;
-    using PanelB = typename Loop::PanelB;
+    using KBlockA = typename Loop::KBlockA;
+    using KBlockB = typename Loop::KBlockB;
     __shared__ char lds_array[Loop::LDS_BYTES] __attribute__((aligned(128)));
     LdsBytes lds = (LdsBytes)lds_array;
     const GemmProblem &g = product_of(problem).gemm;
     TileCoordinates coords;
     if (!Scheme<T, S>::coordinates_of(problem, coords)) return;
-    auto a = rows_of<PanelA, T>(g, coords);
-    auto b = columns_of<PanelB, T>(g, coords);
+    auto a = rows_of<KBlockA, T>(g, coords);
+    auto b = columns_of<KBlockB, T>(g, coords);
     typename Loop::Tile tile;
     typename Loop::Scales scales(problem, coords, tile);
-    Operand<T, typename PanelA::Slice, Loop::Tile::BLOCKS_M, Loop::Atom::ROWS> of_a;
-    Operand<T, typename PanelB::Slice, Loop::Tile::BLOCKS_N, Loop::Atom::COLUMNS> of_b;
-    uint32_t panels = min_of(a.panels(), b.panels()), buffer = 0, scaled = 0;
-    Loop loop = {lds, a, b, tile, scales, of_a, of_b, panels, buffer, scaled};
+    Operand<T, typename KBlockA::Stage, Loop::Tile::BLOCKS_M, Loop::Atom::ROWS> of_a;
+    Operand<T, typename KBlockB::Stage, Loop::Tile::BLOCKS_N, Loop::Atom::COLUMNS> of_b;
+    uint32_t k_blocks = min_of(a.k_blocks(), b.k_blocks()), buffer = 0, scaled = 0;
+    Loop loop = {lds, a, b, tile, scales, of_a, of_b, k_blocks, buffer, scaled};
     if (!Loop::LATE) loop.locate(lane_id());
 
     // Where two turns have loops of their own, neither has a branch, and what they stage is known when they are
-    // compiled. So are the last panel, after which none is loaded, and a single one, for whose sake a loop's registers
-    // would be copied.
-    if (__builtin_expect(panels == 0, 0)) {
+    // compiled. So are the last K-block, after which none is loaded, and a single one, for whose sake a loop's
+    // registers would be copied.
+    if (__builtin_expect(k_blocks == 0, 0)) {
         loop.begin();
     } else if constexpr (!Loop::Atom::UNROLLED) {
         loop.template start<ANY_TURN>();
 #pragma unroll 1
-        for (uint32_t left = panels; left > 0; left--) loop.template multiply_panel<ANY_TURN>(left > 1);
-    } else if (__builtin_expect(panels == 1, 0)) {
+        for (uint32_t left = k_blocks; left > 0; left--) loop.template multiply_k_block<ANY_TURN>(left > 1);
+    } else if (__builtin_expect(k_blocks == 1, 0)) {
         loop.template start<ANY_TURN>();
-        loop.template multiply_panel<ANY_TURN>(Constant<false>());
+        loop.template multiply_k_block<ANY_TURN>(Constant<false>());
     } else {
-        if constexpr (!PanelA::IN_TURNS && !PanelB::IN_TURNS) loop.template multiply_panels<ANY_TURN>();
-        else if (uniform(threadIdx.x / (S::THREADS / 2)) == 0) loop.template multiply_panels<FIRST_TURN>();
-        else loop.template multiply_panels<SECOND_TURN>();
+        if constexpr (!KBlockA::IN_TURNS && !KBlockB::IN_TURNS) loop.template multiply_k_blocks<ANY_TURN>();
+        else if (uniform(threadIdx.x / (S::THREADS / 2)) == 0) loop.template multiply_k_blocks<FIRST_TURN>();
+        else loop.template multiply_k_blocks<SECOND_TURN>();
     }
-    loop.multiply_rest(coords, coords.begin + panels * PanelA::PANEL);
+    loop.multiply_rest(coords, coords.begin + k_blocks * KBlockA::K_BLOCK);
     scales.finish(tile);
     store_tile<Scheme<T, S>, T, S, lacks_registers((OP_A == Op::N) + (OP_B == Op::T))>(tile, problem, lds, coords);
 }

@@ -1,7 +1,7 @@
 // What every schedule of products has: the tile of C that a workgroup makes, and a wavefront's sums of it.
 #pragma once
 #include "matmul/split_k_workspace.cuh"
-#include "matmul/matmul_panel.cuh"
+#include "matmul/matmul_k_block.cuh"
 #include "matmul/matmul_results.cuh"
 #include "matmul/atoms/atom.cuh"
 
@@ -48,15 +48,15 @@ template <class S> __device__ __forceinline__ TileCoordinates tile_coordinates(c
     return {tile.m * S::M, tile.n * S::N, begin, end, y, z, z, z, p.gemm.n};
 }
 
-// The operands' panels for that tile.
-template <class Panel, class T> __device__ __forceinline__ Panel rows_of(const GemmProblem &g,
-                                                                         const TileCoordinates &coords) {
-    return Panel((const T *)g.a + coords.a * g.stride_a, g.lda, coords.row, g.m, coords.begin, coords.end);
+// The operands' K-blocks for that tile.
+template <class KBlock, class T> __device__ __forceinline__ KBlock rows_of(const GemmProblem &g,
+                                                                           const TileCoordinates &coords) {
+    return KBlock((const T *)g.a + coords.a * g.stride_a, g.lda, coords.row, g.m, coords.begin, coords.end);
 }
-template <class Panel, class T>
-__device__ __forceinline__ Panel columns_of(const GemmProblem &g, const TileCoordinates &coords) {
-    return Panel((const T *)g.b + coords.b * g.stride_b, g.ldb, coords.column, coords.columns, coords.begin,
-                 coords.end);
+template <class KBlock, class T>
+__device__ __forceinline__ KBlock columns_of(const GemmProblem &g, const TileCoordinates &coords) {
+    return KBlock((const T *)g.b + coords.b * g.stride_b, g.ldb, coords.column, coords.columns, coords.begin,
+                  coords.end);
 }
 
 // A wavefront's share of the tile, in a workgroup with so many bytes of LDS for operands.

@@ -71,7 +71,7 @@ template <class Q, class Activations, int ROWS, int COLUMNS, int CHUNKS, int THR
 
     // Steps whose operands are on their way while one is multiplied. What a tile of few columns has to do is short
     // beside memory's latency; and with 64 there are registers for it where blocks have no heads.
-    static constexpr int AHEAD = COLUMNS == 16 || (COLUMNS == 64 && PIECES == 1) ? 2 : 1;
+    static constexpr int PREFETCH = COLUMNS == 16 || (COLUMNS == 64 && PIECES == 1) ? 2 : 1;
 
     static constexpr int SIXTEENTHS = ceil_div(2 * CHUNKS * COLUMNS, FIRST == 0 ? THREADS : (int)FIRST);
     using Operands = Fetched<Q, SIXTEENTHS>;
@@ -101,7 +101,8 @@ template <class Q, class Activations, int ROWS, int COLUMNS, int CHUNKS, int THR
             uint32_t i = min_of(CHUNKS * step + threadIdx.x % CHUNKS, pieces - 1);
             const uint8_t *block = row + (size_t)(i / PIECES) * Q::BYTES;
             // Steps within a block share its head, if they have the same registers.
-            if (AHEAD == 2 || PIECES == 1 || CHUNKS * step % PIECES == 0) Q::load_head(block, i % PIECES, fetched.raw);
+            if (PREFETCH == 2 || PIECES == 1 || CHUNKS * step % PIECES == 0)
+                Q::load_head(block, i % PIECES, fetched.raw);
             Q::load_body(block, i % PIECES, fetched.raw);
         }
         if (!fetches_vectors()) return;
@@ -262,21 +263,21 @@ template <class Q, class Activations, int ROWS, int COLUMNS, int CHUNKS, int THR
         pieces = end / 32;
         uint32_t first = begin / (32 * CHUNKS), steps = ceil_div(pieces, (uint32_t)CHUNKS);
         // In turns, so that none is moved while it is on its way.
-        Operands fetched[AHEAD];
+        Operands fetched[PREFETCH];
 #pragma unroll
-        for (int i = 0; i < AHEAD; i++) fetch(fetched[i], min_of(first + i, steps - 1));
+        for (int i = 0; i < PREFETCH; i++) fetch(fetched[i], min_of(first + i, steps - 1));
         // A split's first tile is the first: it begins at an even step.
         store(tiles[0], fetched[0], first, pieces);
         __syncthreads();
         auto one = [&](uint32_t step, Operands &now, Operands &next) INLINED {
-            if (step + AHEAD < steps) fetch(now, step + AHEAD);
+            if (step + PREFETCH < steps) fetch(now, step + PREFETCH);
 #pragma unroll 1
             for (uint32_t slot = 0; slot < MY_CHUNKS; slot++) add(tiles[step % 2], sharer() * MY_CHUNKS + slot);
             if (step + 1 < steps) store(tiles[(step + 1) % 2], next, step + 1, pieces);
             __syncthreads();
         };
         uint32_t step = first;
-        if constexpr (AHEAD == 2) {
+        if constexpr (PREFETCH == 2) {
 #pragma unroll 1
             for (; step + 1 < steps; step += 2) {
                 one(step, fetched[0], fetched[1]);

@@ -24,10 +24,10 @@ __device__ __forceinline__ void load_vector(const uint8_t *__restrict__ y, uint3
 // Whether a thread's next weights are on their way while it multiplies. On NVIDIA's GPUs more wavefronts, in the
 // registers that this takes, hide more; RESIDENT says how many workgroups a multiprocessor is to have registers for.
 #if defined(__HIP__)
-constexpr bool AHEAD = true;
+constexpr bool PREFETCH = true;
 #define RESIDENT(THREADS, COUNT) __launch_bounds__(THREADS)
 #else
-constexpr bool AHEAD = false;
+constexpr bool PREFETCH = false;
 #define RESIDENT(THREADS, COUNT) __launch_bounds__(THREADS, COUNT)
 #endif
 
@@ -46,15 +46,15 @@ __device__ __forceinline__ void accumulate(const uint8_t *const (&weights)[R], c
                                            uint32_t threads, float (&sums)[R * VECTORS]) {
     typename Q::Raw raw[R];
     uint32_t i = thread;
-    if (AHEAD && i < pieces) load_pieces<Q>(raw, weights, i);
+    if (PREFETCH && i < pieces) load_pieces<Q>(raw, weights, i);
     while (i < pieces) {
-        if (!AHEAD) load_pieces<Q>(raw, weights, i);
+        if (!PREFETCH) load_pieces<Q>(raw, weights, i);
         Piece piece[R];
 #pragma unroll
         for (int r = 0; r < R; r++) piece[r] = Q::piece(raw[r], i % (Q::ELEMENTS / 32));
         uint32_t now = i;
         i += threads;
-        if (AHEAD && i < pieces) load_pieces<Q>(raw, weights, i);
+        if (PREFETCH && i < pieces) load_pieces<Q>(raw, weights, i);
 #pragma unroll
         for (int v = 0; v < VECTORS; v++) {
             const uint8_t *from = y + min_of((uint32_t)v, vectors - 1) * vector_bytes;

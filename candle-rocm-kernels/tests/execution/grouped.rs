@@ -220,7 +220,7 @@ fn every_grouped_kernel_is_exact() {
                         share,
                         splits,
                     };
-                    // Whole panels; edges of everything, split-K.
+                    // Whole K-blocks; edges of everything, split-K.
                     for case in [
                         case(128, 32, 256, 1, 1),
                         case(128, 32, 256, DEPTH, 1),

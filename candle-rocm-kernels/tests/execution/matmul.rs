@@ -5,7 +5,7 @@ use crate::architectures;
 use crate::device::{Arg, Gpu};
 use crate::elements::{from_bytes, Element};
 use candle_rocm_kernels::matmul::{
-    exists, kernel_name, panels_ahead, threads, Dtype, SplitKReduction, Tile, TILES,
+    exists, kernel_name, prefetch_depth, threads, Dtype, SplitKReduction, Tile, TILES,
 };
 use candle_rocm_kernels::order::TileOrder;
 use candle_rocm_kernels::{Processor, MATMUL};
@@ -77,14 +77,14 @@ fn cases(tile: Tile, depth: usize) -> Vec<Case> {
     let (rows, columns) = (tile.rows as usize, tile.columns as usize);
     let largest = rows * columns > 128 * 128;
     vec![
-        // Three panels and no edge.
+        // Three K-blocks and no edge.
         Case {
             m: rows,
             n: columns,
             k: 3 * depth,
             ..PLAIN
         },
-        // Less than a slice, odd distances, batches.
+        // Less than a stage, odd distances, batches.
         Case {
             m: rows - 1,
             n: 7,
@@ -95,7 +95,7 @@ fn cases(tile: Tile, depth: usize) -> Vec<Case> {
             beta: 3.0,
             ..PLAIN
         },
-        // Vectors reach over both edges; a panel, a slice and a part of one.
+        // Vectors reach over both edges; a K-block, a stage and a part of one.
         Case {
             m: rows + 1,
             n: if largest { columns - 3 } else { columns + 1 },
@@ -124,8 +124,8 @@ fn cases(tile: Tile, depth: usize) -> Vec<Case> {
     ]
 }
 
-/// Panels one after another where C ends within the rows of those wavefronts that have fewer of them, and what is left
-/// of k.
+/// K-blocks one after another where C ends within the rows of those wavefronts that have fewer of them, and what is
+/// left of k.
 fn uneven_case(tile: Tile, depth: usize) -> Case {
     Case {
         m: 2 * tile.rows as usize - 19,
@@ -138,8 +138,8 @@ fn uneven_case(tile: Tile, depth: usize) -> Case {
     }
 }
 
-/// Parts of odd and of even numbers of panels, several of which are on their way.
-fn ahead_case(tile: Tile, depth: usize) -> Case {
+/// Parts of odd and of even numbers of K-blocks, several of which are on their way.
+fn prefetch_case(tile: Tile, depth: usize) -> Case {
     Case {
         m: tile.rows as usize - 5,
         n: 9,
@@ -562,9 +562,9 @@ fn all_kernels<T: Element, C: Element>(dtype: Dtype) {
         if tile.rows == 224 {
             run(uneven_case(tile, depth));
         }
-        let ahead = |arch: &&str| panels_ahead(Processor::of(arch), dtype, tile) > 1;
+        let ahead = |arch: &&str| prefetch_depth(Processor::of(arch), dtype, tile) > 1;
         if archs.iter().any(ahead) {
-            run(ahead_case(tile, depth));
+            run(prefetch_case(tile, depth));
         }
         if tile.rows == 64 {
             for case in more_cases(tile, depth) {

@@ -111,7 +111,7 @@ fn each_candidate(
                 pipe: MathPipe::Vector,
                 dynamic_lds: 0,
                 whole_cache_lines: false,
-                ahead: 1,
+                prefetch: 1,
             };
             let plan = Plan::simple(Kernel::Tile { tile, op_a, op_b }, product);
             visit(

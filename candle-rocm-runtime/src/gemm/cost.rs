@@ -46,7 +46,7 @@ pub(super) struct Work {
     /// Whether it reads whole lines, in an order that was asked for.
     pub whole_cache_lines: bool,
     /// Steps whose operands are on their way at once.
-    pub ahead: u32,
+    pub prefetch: u32,
 }
 
 impl Work {
@@ -97,7 +97,7 @@ impl Work {
     /// How many of them a compute unit holds, by LDS, registers and work-items; at least 1.
     fn resident(&self, unit: &ComputeUnit, dtype: GemmDtype) -> u64 {
         let edges = (self.rows + self.columns) * self.depth;
-        // Matrix units have one step's operands in slices, with room between rows where they are not whole lines, vector
+        // Matrix units have one step's operands in stages, with room between rows where they are not whole lines, vector
         // units those of two.
         let buffers = match self.pipe {
             MathPipe::Matrix if self.whole_cache_lines => 1.0,
@@ -130,8 +130,8 @@ impl Work {
     ) -> f64 {
         let step = self.step(unit, dtype, workgroups);
         // Of two on a unit one multiplies while the other waits.
-        let ahead = f64::from(self.ahead - 1) / if workgroups == 1 { 2.0 } else { 4.0 };
-        let latency = costs::LATENCY.value * (1.0 - ahead);
+        let prefetch = f64::from(self.prefetch - 1) / if workgroups == 1 { 2.0 } else { 4.0 };
+        let latency = costs::LATENCY.value * (1.0 - prefetch);
         steps * overlapped(workgroups as f64 * step, latency) + end
     }
 }

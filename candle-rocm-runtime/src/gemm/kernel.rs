@@ -70,7 +70,7 @@ pub struct MatrixTile {
     /// Whether its kernels read whole lines of memory, and other work stands behind matrix instructions.
     pub(super) whole_cache_lines: bool,
     /// Steps whose operands are on their way at once.
-    pub(super) ahead: u32,
+    pub(super) prefetch: u32,
     /// Whether workgroups reduce the sums of their splits of k.
     pub(super) reduces_in_kernel: bool,
 }
@@ -89,7 +89,7 @@ impl MatrixTile {
                 depth: of.depth(),
                 dynamic_lds: matmul::dynamic_lds(processor, of, tile),
                 whole_cache_lines: matmul::reads_whole_cache_lines(processor, of, tile),
-                ahead: matmul::panels_ahead(processor, of, tile),
+                prefetch: matmul::prefetch_depth(processor, of, tile),
                 reduces_in_kernel: matmul::reduces_in_kernel(of, tile),
             })
     }

@@ -105,7 +105,7 @@ impl<'a> Run<'a> {
             let kernel = object.kernel(&launch.name).expect("it was launched");
             figures.vgprs = figures.vgprs.max(kernel.vgpr_count);
             let listing = Listing::of(object, kernel).expect("it decodes");
-            let ahead = loops::panels(&listing)
+            let ahead = loops::k_blocks(&listing)
                 .iter()
                 .filter_map(|of| distances::of(&listing, of).load)
                 .min();

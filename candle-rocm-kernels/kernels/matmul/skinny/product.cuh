@@ -132,16 +132,16 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     // Workgroups that one of NVIDIA's multiprocessors has registers for, without spilling any.
     static constexpr bool SMALL = SIZE == 2 && COLUMNS == 8 && !ROWS_TOGETHER && !Input::NORMS;
     static constexpr int RESIDENT = (SIZE == 8 ? 1 : SMALL ? 4 : 2) * USUAL_THREADS / THREADS;
-    // AHEAD: the next round's vectors of A are on their way while this one's are multiplied, for which AMD's GPUs have
-    // registers for both. (On an H200 there were fewer wavefronts then, and the product slower.) ROLLING: those of a
-    // step are asked for as soon as this round's were multiplied, which takes no more registers; on an H200 it is the
+    // PREFETCH: the next round's vectors of A are on their way while this one's are multiplied, for which AMD's GPUs
+    // have registers for both. (On an H200 there were fewer wavefronts then, and the product slower.) ROLLING: those of
+    // a step are asked for as soon as this round's were multiplied, which takes no more registers; on an H200 it is the
     // faster where a multiprocessor has few wavefronts, and not where it has many, or reads much of B. What norms,
     // scales or turns lines has none left.
     static constexpr bool GOES_ON = !Input::NORMS && !Input::SCALES && !LINES;
 #if defined(__HIP__)
-    static constexpr bool AHEAD = GOES_ON && SIZE == 2 && !ROWS_TOGETHER, ROLLING = false;
+    static constexpr bool PREFETCH = GOES_ON && SIZE == 2 && !ROWS_TOGETHER, ROLLING = false;
 #else
-    static constexpr bool AHEAD = false;
+    static constexpr bool PREFETCH = false;
     static constexpr bool ROLLING =
         GOES_ON && (SIZE == 2 ? COLUMNS == 16 : SIZE == 4 && !Atom::SPLITS && (BLOCKS || COLUMNS == 1));
 #endif
@@ -405,7 +405,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
             }
         }
         Round now;
-        if ((AHEAD || ROLLING) && rounds > 0) loop.load_round(now);
+        if ((PREFETCH || ROLLING) && rounds > 0) loop.load_round(now);
         if constexpr (ROLLING) {
             static_assert(DEPTH == 1, "a step is multiplied by itself");
             if (rounds > 0) {
@@ -423,13 +423,13 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                 keep(loop.offset_a);
                 keep(loop.offset_b);
                 Round next;
-                if (!AHEAD) loop.load_round(now);
+                if (!PREFETCH) loop.load_round(now);
                 loop.load_b_and_multiply(all, 0, now, [&]() INLINED {
-                    if (AHEAD && left > 1) loop.load_round(next);
+                    if (PREFETCH && left > 1) loop.load_round(next);
                 });
                 loop.advance_others();
 #pragma unroll
-                for (int n = 0; AHEAD && n < UNROLL / DEPTH; n++) now[n] = next[n];
+                for (int n = 0; PREFETCH && n < UNROLL / DEPTH; n++) now[n] = next[n];
             }
         }
         uint32_t left = at.k - rounds * loop.round;
@@ -477,20 +477,20 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         const T *a = at.a + at.first + done * at.lda, *b = at.b + done * at.step_b;
         Lines lines((LdsBytes)dynamic_lds + threadIdx.x / LANES * Lines::BYTES, lane), next = lines;
         // Elements of k that are still to be copied, and to be multiplied.
-        uint32_t ahead = end - done, left = ahead;
+        uint32_t to_copy = end - done, left = to_copy;
         auto copy = [&](const Lines &to) INLINED {
-            if (ahead > 0) {
+            if (to_copy > 0) {
                 const T *from = a;
 #pragma unroll AT_A_TIME
                 for (int i = 0; i < Lines::COPIES; i++) {
                     const T *chunk = (const T *)((const char *)from + offset_a);
-                    bool wanted = line + i * Lines::AT_ONCE < ahead;
+                    bool wanted = line + i * Lines::AT_ONCE < to_copy;
                     if constexpr (WHOLE) to.copy(i, chunk, wanted);
                     else to.store(i, some(chunk, 1, wanted && row < rows ? rows - row : 0));
                     from += Lines::AT_ONCE * at.lda;
                 }
                 advance(a, round * at.lda);
-                ahead -= min_of(ahead, round);
+                to_copy -= min_of(to_copy, round);
             }
             end_copies();
         };
@@ -511,7 +511,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
             advance(b, round * at.step_b);
         };
 #pragma unroll
-        for (int s = 0; s < Lines::AHEAD; s++) {
+        for (int s = 0; s < Lines::PREFETCH; s++) {
             copy(next);
             next.turn();
         }
@@ -526,7 +526,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                 for (int j = 0; j < B_VECTORS; j++) b_now[u][j][0] = b_next[u][j];
             left -= min_of(left, round);
             load_b();
-            wait_for_copies<Lines::AHEAD - 1>();
+            wait_for_copies<Lines::PREFETCH - 1>();
             wave_fence();
 #pragma unroll
             for (int u = 0; u < UNROLL; u++)
@@ -709,7 +709,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         at.first_k = first_k;
         at.length = p.k;
         // Nothing for a warp without rows; where all go on together, what others do as well.
-        at.k = Input::NORMS || (in_use && (AHEAD || at.has_rows())) ? min_of(p.k - first_k, problem.k_per_split) : 0;
+        at.k = Input::NORMS || (in_use && (PREFETCH || at.has_rows())) ? min_of(p.k - first_k, problem.k_per_split) : 0;
         at.a = a + first_k * (ROWS_TOGETHER ? p.lda : 1);
         at.b = b + first_k * at.step_b;
         at.wide_a = ANY_ADDRESS || (((uintptr_t)at.a | p.lda * SIZE) & 15) == 0;

@@ -12,8 +12,8 @@
 // The lines of a warp's steps: of ROWS rows each, as many as fill COPIES vectors of every lane.
 template <class T, int ROWS> struct TurnedLines {
     static constexpr int V = VEC16<T>, SIZE = sizeof(T), LINE = ROWS * SIZE, CHUNKS = LINE / 16, AT_ONCE = 32 / CHUNKS;
-    static constexpr int COPIES = 8, LINES = COPIES * AT_ONCE, STEP_BYTES = LINES * LINE, AHEAD = 2;
-    static constexpr int BYTES = AHEAD * STEP_BYTES;
+    static constexpr int COPIES = 8, LINES = COPIES * AT_ONCE, STEP_BYTES = LINES * LINE, PREFETCH = 2;
+    static constexpr int BYTES = PREFETCH * STEP_BYTES;
     static_assert(SIZE == 2 && CHUNKS == 4, "what ldmatrix turns over, and places are for");
 
     LdsBytes step, end, to, from;

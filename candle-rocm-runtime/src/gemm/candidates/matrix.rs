@@ -58,7 +58,7 @@ fn work_of(tile: &MatrixTile) -> Work {
         pipe: MathPipe::Matrix,
         dynamic_lds: tile.dynamic_lds.into(),
         whole_cache_lines: tile.whole_cache_lines,
-        ahead: tile.ahead,
+        prefetch: tile.prefetch,
     }
 }
 

@@ -87,14 +87,14 @@ fn splits_of(product: &Product, skinny: &SkinnyKernel, gpu: Gpu) -> [u64; 2] {
         None => 2,
     };
     let filling = filling(of_unit * gpu.units(), workgroups, most);
-    // Such kernels have the next step's vectors on their way (AHEAD in skinny/product.cuh): by the emulator's clock of an MI300X
-    // a fifth of its units is busy enough.
-    let ahead = skinny.op_a == Transpose::Yes && product.dtype.bytes() == 2 && !is_nvidia;
+    // Such kernels have the next step's vectors on their way (PREFETCH in skinny/product.cuh): by the emulator's clock of an
+    // MI300X a fifth of its units is busy enough.
+    let prefetch = skinny.op_a == Transpose::Yes && product.dtype.bytes() == 2 && !is_nvidia;
     let busy = if turns_lines {
         half_busy
     } else if skinny.shape.reads_b || lines {
         workgroups >= gpu.units()
-    } else if ahead {
+    } else if prefetch {
         5 * workgroups >= gpu.units()
     } else {
         half_busy

@@ -1,18 +1,18 @@
-// Operands on their way to the matrix units: panels, that a workgroup reads from global memory to registers, and slices
-// of them in LDS.
+// Operands on their way to the matrix units: K-blocks, that a workgroup reads from global memory to registers, and
+// stages of them in LDS.
 //
-// "Rows" are A's rows or B's columns. A slice holds its rows' elements of k in chunks of 16 bytes, the same chunk of
+// "Rows" are A's rows or B's columns. A stage holds its rows' elements of k in chunks of 16 bytes, the same chunk of
 // all rows together, so that what a lane multiplies is one read of 16 bytes (of f64, 8). An operand whose k is together
 // in memory (ALONG_K) is copied there; of another, each thread reads a block of so many elements of k by one vector of
 // rows, and transposes it.
 //
-// LDS, a slice of 16-bit or 32-bit elements: 16 bytes for each row, and as many free behind each eight of rows.
+// LDS, a stage of 16-bit or 32-bit elements: 16 bytes for each row, and as many free behind each eight of rows.
 //
 //   chunk 0               rows 0 .. 7 | free | 8 .. 15 | free | 32 .. 39 | free | 40 .. 47 | free | ...
 //     HALF * 16 further   rows 16 .. 23 | free | 24 .. 31 | free | 48 .. 55 | free | 56 .. 63 | free | ...
 //   chunk 1               CHUNK_PITCH further, likewise
 //
-// Registers, a thread's `Held` of a panel: vectors of k of some rows, or V vectors of V rows (a block), which are
+// Registers, a thread's `Held` of a K-block: vectors of k of some rows, or V vectors of V rows (a block), which are
 // transposed when they are staged.
 #pragma once
 #include "matmul/matmul_vectors.cuh"
@@ -22,17 +22,17 @@ template <> struct Words<1> {
     typedef uint8_t type;
 };
 
-// A panel's slices are staged by all threads, or by the first and the second half of them in turns. What a wavefront
+// A K-block's stages are staged by all threads, or by the first and the second half of them in turns. What a wavefront
 // knows of its turn when it is compiled: it is the first, the second, or any.
 enum Turn { FIRST_TURN, SECOND_TURN, ANY_TURN };
 
-// Where a slice's chunks lie. Eight lanes that read or write 16 bytes each, 16 of 8, or 32 of 4, take turns, and shall
+// Where a stage's chunks lie. Eight lanes that read or write 16 bytes each, 16 of 8, or 32 of 4, take turns, and shall
 // touch all banks. Readers have eight consecutive rows, or (CDNA) four and the second four of another eight within 32.
-// Writers of transposed blocks have rows a block apart, in Panel::block's order: eights of rows (or of bytes, 32 rows)
+// Writers of transposed blocks have rows a block apart, in KBlock::block's order: eights of rows (or of bytes, 32 rows)
 // that differ in bits 8, 32 and 64. So 16 bytes follow each eight; and eights whose rows have bit 16, which shall lie
 // as those 16 before, come after all others. Writers along k have the chunks of few rows, so chunks are shifted, too.
 // Of f64 a lane reads one element, and 16 lanes the rows that follow one another: chunks are of 8 bytes, without gaps.
-template <class T, int ROWS, int VECTORS> struct Slice {
+template <class T, int ROWS, int VECTORS> struct Stage {
     static constexpr int CHUNK = sizeof(T) == 8 ? 8 : 16, OF_VECTOR = 16 / CHUNK, CHUNKS = VECTORS * OF_VECTOR;
     // In chunks. Of rows without common bits, the sum's is the sum of theirs.
     static __host__ __device__ __forceinline__ constexpr uint32_t position(uint32_t row) {
@@ -66,17 +66,17 @@ template <class T, int ROWS, int VECTORS> struct Slice {
 // What adds up the sums of splits of k: another launch, or the last split's workgroups.
 enum class SplitK { SeparateKernel, InKernel };
 
-// A tile of M x N of C, by WAVES_M x WAVES_N wavefronts. SLICES slices of SLICE_BYTES of k are a panel; two slices are
-// in LDS.
-template <int M_, int N_, int WAVES_M_, int WAVES_N_, int SLICE_BYTES_, int SLICES_,
+// A tile of M x N of C, by WAVES_M x WAVES_N wavefronts. STAGES_OF_K_BLOCK stages of STAGE_BYTES of k are a K-block;
+// two stages are in LDS.
+template <int M_, int N_, int WAVES_M_, int WAVES_N_, int STAGE_BYTES_, int STAGES_OF_K_BLOCK_,
           SplitK REDUCTION_ = SplitK::SeparateKernel>
 struct MatmulShape {
     static constexpr int M = M_, N = N_, WAVES_M = WAVES_M_, WAVES_N = WAVES_N_;
-    static constexpr int SLICE_BYTES = SLICE_BYTES_, SLICES = SLICES_, VECTORS = SLICE_BYTES / 16;
+    static constexpr int STAGE_BYTES = STAGE_BYTES_, STAGES_OF_K_BLOCK = STAGES_OF_K_BLOCK_, VECTORS = STAGE_BYTES / 16;
     static constexpr int WAVE = WAVEFRONT, THREADS = WAVES_M * WAVES_N * WAVE, LAUNCH_LDS = 0;
     static constexpr SplitK REDUCTION = REDUCTION_;
     static constexpr bool WHOLE_CACHE_LINES = false;
-    template <class T, int ROWS> using Slice = ::Slice<T, ROWS, VECTORS>;
+    template <class T, int ROWS> using Stage = ::Stage<T, ROWS, VECTORS>;
 };
 
 // A position in an operand that moves along k, in elements.
@@ -85,12 +85,12 @@ template <class T> __device__ __forceinline__ void advance_by(const T *&base, in
     opaque_uniform(base);
 }
 
-// What the two kinds of panels share: the operand from this tile's first row on.
-template <class T, int ROWS, class S, bool ALONG_K> struct PanelBase {
+// What the two kinds of K-blocks share: the operand from this tile's first row on.
+template <class T, int ROWS, class S, bool ALONG_K> struct KBlockBase {
     static constexpr int V = VEC16<T>, SIZE = (int)sizeof(T);
-    // Elements of k in a slice and in a panel.
-    static constexpr int DEPTH = S::SLICE_BYTES / SIZE, PANEL = DEPTH * S::SLICES;
-    using Slice = typename S::template Slice<T, ROWS>;
+    // Elements of k in a stage and in a K-block.
+    static constexpr int DEPTH = S::STAGE_BYTES / SIZE, K_BLOCK = DEPTH * S::STAGES_OF_K_BLOCK;
+    using Stage = typename S::template Stage<T, ROWS>;
 
     const T *first;
     int64_t ld;
@@ -99,8 +99,8 @@ template <class T, int ROWS, class S, bool ALONG_K> struct PanelBase {
     bool has_vectors;
 
     // `matrix` is the operand, of `rows` rows, `start` the tile's first.
-    __device__ __forceinline__ PanelBase(const T *matrix, int64_t ld, uint32_t start, uint32_t rows, uint32_t begin,
-                                         uint32_t end)
+    __device__ __forceinline__ KBlockBase(const T *matrix, int64_t ld, uint32_t start, uint32_t rows, uint32_t begin,
+                                          uint32_t end)
         : first(matrix + (ALONG_K ? (int64_t)start * ld : (int64_t)start)), ld(ld), rows(rows - start), begin(begin),
           end(end), has_vectors(vectors_at(matrix, ld)) {}
 
@@ -108,24 +108,24 @@ template <class T, int ROWS, class S, bool ALONG_K> struct PanelBase {
         return first + (ALONG_K ? (int64_t)row * ld + k : (int64_t)k * ld + row);
     }
 
-    // How many panels `load` may read: they lie within the matrix, and their offsets in 32 bits. Rows outside the
+    // How many K-blocks `load` may read: they lie within the matrix, and their offsets in 32 bits. Rows outside the
     // matrix are replaced by others (nobody stores what comes of them), but a vector of rows that begins in it may
     // reach into the next column, if there is one.
-    __device__ __forceinline__ uint32_t panels() const {
+    __device__ __forceinline__ uint32_t k_blocks() const {
         uint32_t depth = end - begin;
         if (!has_vectors) return 0;
-        constexpr uint32_t MOST = (1ull << 32) / (SIZE * (ALONG_K ? ROWS : PANEL)) - 2;
+        constexpr uint32_t MOST = (1ull << 32) / (SIZE * (ALONG_K ? ROWS : K_BLOCK)) - 2;
         // Scalar units compare 32 bits.
         if ((uint32_t)((uint64_t)ld >> 32) | (uint32_t)((uint32_t)ld - 1 >= MOST)) return 0;
         if (!ALONG_K && rows < ROWS && rows % V != 0) {
             uint32_t kept = ceil_div((uint32_t)V - 1, (uint32_t)ld);
             depth = depth > kept ? depth - kept : 0;
         }
-        return depth / PANEL;
+        return depth / K_BLOCK;
     }
 
-    // Writes the slice that begins at k to LDS, whatever its place; what lies outside the matrix is 0 there.
-    __device__ __forceinline__ void stage_any(LdsBytes slice, uint32_t k) const {
+    // Writes the stage that begins at k to LDS, whatever its place; what lies outside the matrix is 0 there.
+    __device__ __forceinline__ void stage_any(LdsBytes lds_stage, uint32_t k) const {
         constexpr uint32_t VECTORS = ROWS * S::VECTORS, PER_LINE = ALONG_K ? S::VECTORS : ROWS / V;
 #pragma unroll 1
         for (uint32_t index = threadIdx.x; index < VECTORS; index += S::THREADS) {
@@ -134,17 +134,17 @@ template <class T, int ROWS, class S, bool ALONG_K> struct PanelBase {
             uint32_t row = ALONG_K ? min_of(line, rows - 1) : along, within = ALONG_K ? along : line;
             uint32_t lines = ALONG_K ? ROWS : end - k, elements = ALONG_K ? end - k : rows;
             const T *from = at(row, k + within);
-            LdsBytes to = slice + Slice::lds_offset(ALONG_K ? line : along, within * SIZE / Slice::CHUNK) +
-                          within * SIZE % Slice::CHUNK;
+            LdsBytes to = lds_stage + Stage::lds_offset(ALONG_K ? line : along, within * SIZE / Stage::CHUNK) +
+                          within * SIZE % Stage::CHUNK;
             // In LDS, element j of the vector.
             auto element_at = [&](int j) INLINED {
-                return ALONG_K ? to + j * (Slice::CHUNK == SIZE ? Slice::CHUNK_PITCH : SIZE) : Slice::after(to, j);
+                return ALONG_K ? to + j * (Stage::CHUNK == SIZE ? Stage::CHUNK_PITCH : SIZE) : Stage::after(to, j);
             };
             typedef typename bits_of<SIZE>::type Element;
             if (has_vectors && line < lines && along + V <= elements) {
                 vec<Element, V> values = load_vector<vec<Element, V>>(from);
                 if constexpr (ALONG_K) {
-                    Slice::store(to, bit_cast<WordVector<4>::type>(values));
+                    Stage::store(to, bit_cast<WordVector<4>::type>(values));
                 } else {
 #pragma unroll
                     for (int j = 0; j < V; j++) lds_store(element_at(j), values[j]);
@@ -162,13 +162,13 @@ template <class T, int ROWS, class S, bool ALONG_K> struct PanelBase {
     }
 };
 
-template <class T, int ROWS, class S, bool ALONG_K> struct Panel;
+template <class T, int ROWS, class S, bool ALONG_K> struct KBlock;
 
-// k is together: vectors of it are copied to LDS as they are. A thread's vectors i have row row(i), one in each slice,
-// so that a row's part of the panel is read at once.
-template <class T, int ROWS, class S> struct Panel<T, ROWS, S, true> : PanelBase<T, ROWS, S, true> {
-    using Base = PanelBase<T, ROWS, S, true>;
-    using typename Base::Slice;
+// k is together: vectors of it are copied to LDS as they are. A thread's vectors i have row row(i), one in each stage,
+// so that a row's part of the K-block is read at once.
+template <class T, int ROWS, class S> struct KBlock<T, ROWS, S, true> : KBlockBase<T, ROWS, S, true> {
+    using Base = KBlockBase<T, ROWS, S, true>;
+    using typename Base::Stage;
     static constexpr int TOTAL = ROWS * S::VECTORS, VECTORS = ceil_div(TOTAL, S::THREADS);
     static constexpr int ROW_STEP = S::THREADS / S::VECTORS;
     static_assert(ROW_STEP % 32 == 0, "a thread's rows begin with the same low bits");
@@ -177,73 +177,77 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, true> : PanelBase
 
     const T *base;
     uint32_t offset[VECTORS];
-    Vector held[S::SLICES][VECTORS];
+    Vector held[S::STAGES_OF_K_BLOCK][VECTORS];
 
     static __device__ __forceinline__ uint32_t chunk() { return threadIdx.x % S::VECTORS; }
     static __device__ __forceinline__ uint32_t row(int i) { return threadIdx.x / S::VECTORS + i * ROW_STEP; }
     static __device__ __forceinline__ bool mine(int i) { return EVEN || threadIdx.x + i * S::THREADS < TOTAL; }
 
-    __device__ __forceinline__ Panel(const T *matrix, int64_t ld, uint32_t start, uint32_t rows, uint32_t begin,
-                                     uint32_t end)
+    __device__ __forceinline__ KBlock(const T *matrix, int64_t ld, uint32_t start, uint32_t rows, uint32_t begin,
+                                      uint32_t end)
         : Base(matrix, ld, start, rows, begin, end), base(this->first + begin) {
 #pragma unroll
         for (int i = 0; i < VECTORS; i++)
             offset[i] = (min_of(row(i), this->rows - 1) * (uint32_t)ld + chunk() * Base::V) * Base::SIZE;
     }
 
-    // Reads the next panel.
+    // Reads the next K-block.
     __device__ __forceinline__ void load() {
 #pragma unroll
         for (int i = 0; i < VECTORS; i++) {
             opaque(offset[i]);
             if (mine(i)) {
 #pragma unroll
-                for (int j = 0; j < S::SLICES; j++) held[j][i] = load_vector<Vector>(base, offset[i], j * Base::DEPTH);
+                for (int j = 0; j < S::STAGES_OF_K_BLOCK; j++)
+                    held[j][i] = load_vector<Vector>(base, offset[i], j * Base::DEPTH);
             }
         }
-        advance_by(base, Base::PANEL);
+        advance_by(base, Base::K_BLOCK);
     }
-    // Writes its slice j to LDS.
-    template <Turn> __device__ __forceinline__ void stage(LdsBytes slice, int j) const {
+    // Writes its stage j to LDS.
+    template <Turn> __device__ __forceinline__ void stage(LdsBytes lds_stage, int j) const {
 #pragma unroll
         for (int i = 0; i < VECTORS; i++)
             if (mine(i))
-                Slice::store(slice + Slice::lds_offset(row(0), chunk() * Slice::OF_VECTOR) +
-                                 Slice::position(i * ROW_STEP) * Slice::CHUNK,
+                Stage::store(lds_stage + Stage::lds_offset(row(0), chunk() * Stage::OF_VECTOR) +
+                                 Stage::position(i * ROW_STEP) * Stage::CHUNK,
                              held[j][i]);
     }
 };
 
 // Rows are together. A thread holds blocks of LINES elements of k by a vector of rows.
-template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBase<T, ROWS, S, false> {
-    using Base = PanelBase<T, ROWS, S, false>;
-    using typename Base::Slice;
+template <class T, int ROWS, class S> struct KBlock<T, ROWS, S, false> : KBlockBase<T, ROWS, S, false> {
+    using Base = KBlockBase<T, ROWS, S, false>;
+    using typename Base::Stage;
     static constexpr int V = Base::V, SIZE = Base::SIZE;
-    // Four lines make longer writes to LDS, two more blocks: enough for all threads in each slice, or in every other.
+    // Four lines make longer writes to LDS, two more blocks: enough for all threads in each stage, or in every other.
     static constexpr int VECTORS = ROWS / V;
-    static constexpr bool TWO_LINES = VECTORS * (16 / (4 * SIZE)) * S::VECTORS * min_of(S::SLICES, 2) < S::THREADS;
-    static constexpr int LINES = SIZE == 8 || (SIZE != 1 && TWO_LINES) ? 2 : 4, PART = LINES * SIZE, PARTS = 16 / PART;
-    static constexpr int PER_SLICE = VECTORS * PARTS * S::VECTORS;
-    static constexpr int TOTAL = PER_SLICE * S::SLICES, BLOCKS = ceil_div(TOTAL, S::THREADS);
-    static constexpr bool EVEN = TOTAL % S::THREADS == 0, IN_TURNS = PER_SLICE % S::THREADS != 0 && S::SLICES > 1;
+    static constexpr bool TWO_LINES =
+        VECTORS * (16 / (4 * SIZE)) * S::VECTORS * min_of(S::STAGES_OF_K_BLOCK, 2) < S::THREADS;
+    static constexpr int LINES = SIZE == 8 || (SIZE != 1 && TWO_LINES) ? 2 : 4, SEGMENT_BYTES = LINES * SIZE,
+                         SEGMENTS = 16 / SEGMENT_BYTES;
+    static constexpr int PER_STAGE = VECTORS * SEGMENTS * S::VECTORS;
+    static constexpr int TOTAL = PER_STAGE * S::STAGES_OF_K_BLOCK, BLOCKS = ceil_div(TOTAL, S::THREADS);
+    static constexpr bool EVEN = TOTAL % S::THREADS == 0,
+                          IN_TURNS = PER_STAGE % S::THREADS != 0 && S::STAGES_OF_K_BLOCK > 1;
     typedef WordVector<4>::type Vector;
-    typedef typename WordVector<PART / 4>::type Part;
+    typedef typename WordVector<SEGMENT_BYTES / 4>::type Segment;
 
     const T *base;
-    uint32_t offset[BLOCKS][LINES], slice[BLOCKS];
+    uint32_t offset[BLOCKS][LINES], lds_stage[BLOCKS];
     // Which bytes make two elements of k of a row; of four, after halves of them were made.
     uint32_t selectors[4] = {byte_selector(0, 1, 4, 5), byte_selector(2, 3, 6, 7), byte_selector(0, 4, 1, 5),
                              byte_selector(2, 6, 3, 7)};
-    // What a thread has of a panel.
+    // What a thread has of a K-block.
     typedef Vector Held[BLOCKS][LINES];
     Held held;
 
     struct Block {
         uint32_t row;
-        uint32_t chunk; // of the panel
-        uint32_t part;  // of the chunk
+        uint32_t chunk;   // of the K-block
+        uint32_t segment; // of the chunk
     };
-    // Neighbouring threads have blocks that LDS takes at once: rows that Slice shifts against each other (their bits
+    // Neighbouring threads have blocks that LDS takes at once: rows that Stage shifts against each other (their bits
     // are V on, but not its LATE_ROW), then the parts of a chunk. With bytes 32 threads write at once, which may take
     // two chunks. Where there are too few rows, chunks that are shifted as rows with bit 32 or 64 would be stand in for
     // those.
@@ -258,12 +262,12 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
         };
 #pragma unroll
         for (int bit = V; bit < ROWS; bit *= 2)
-            if (bit != Slice::LATE_ROW && taken < 3) {
+            if (bit != Stage::LATE_ROW && taken < 3) {
                 take_row(bit);
                 taken++;
             }
-        uint32_t part = index % PARTS, chunk = 0;
-        index /= PARTS;
+        uint32_t segment = index % SEGMENTS, chunk = 0;
+        index /= SEGMENTS;
         auto take_chunk = [&](int bit) INLINED {
             chunk += index % 2 * bit;
             index /= 2;
@@ -274,32 +278,32 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
         }
         if (FOR_32) take_chunk(1);
         if (FOR_64) take_chunk(2);
-        if (Slice::LATE_ROW >= V && Slice::LATE_ROW < ROWS) take_row(Slice::LATE_ROW);
+        if (Stage::LATE_ROW >= V && Stage::LATE_ROW < ROWS) take_row(Stage::LATE_ROW);
         int skipped = 0;
 #pragma unroll
         for (int bit = V; bit < ROWS; bit *= 2)
-            if (bit != Slice::LATE_ROW && ++skipped > 3) take_row(bit);
+            if (bit != Stage::LATE_ROW && ++skipped > 3) take_row(bit);
         if (FOR_64 && !FOR_32) take_chunk(1);
-        return {row, chunk + index * (SIZE == 1 || FOR_64 ? S::VECTORS : FOR_32 ? 2 : 1), part};
+        return {row, chunk + index * (SIZE == 1 || FOR_64 ? S::VECTORS : FOR_32 ? 2 : 1), segment};
     }
     static __device__ __forceinline__ bool mine(int i) { return EVEN || threadIdx.x + i * S::THREADS < TOTAL; }
-    // The slice of this thread's block i: the same for all lanes of a wavefront, if there are enough blocks.
-    static __device__ __forceinline__ uint32_t slice_of(int i) {
-        uint32_t slice = (threadIdx.x + i * S::THREADS) / PER_SLICE;
-        return PER_SLICE % S::WAVE == 0 ? uniform(slice) : slice;
+    // The stage of this thread's block i: the same for all lanes of a wavefront, if there are enough blocks.
+    static __device__ __forceinline__ uint32_t stage_of(int i) {
+        uint32_t lds_stage = (threadIdx.x + i * S::THREADS) / PER_STAGE;
+        return PER_STAGE % S::WAVE == 0 ? uniform(lds_stage) : lds_stage;
     }
 
-    __device__ __forceinline__ Panel(const T *matrix, int64_t ld, uint32_t start, uint32_t rows, uint32_t begin,
-                                     uint32_t end)
+    __device__ __forceinline__ KBlock(const T *matrix, int64_t ld, uint32_t start, uint32_t rows, uint32_t begin,
+                                      uint32_t end)
         : Base(matrix, ld, start, rows, begin, end), base(this->first + (int64_t)begin * ld) {
 #pragma unroll
         for (int i = 0; i < BLOCKS; i++) {
             Block b = block(i);
-            slice[i] = slice_of(i);
+            lds_stage[i] = stage_of(i);
 #pragma unroll
             for (int l = 0; l < LINES; l++)
                 offset[i][l] =
-                    ((b.chunk * V + b.part * LINES + l) * (uint32_t)ld + (b.row < this->rows ? b.row : 0)) * SIZE;
+                    ((b.chunk * V + b.segment * LINES + l) * (uint32_t)ld + (b.row < this->rows ? b.row : 0)) * SIZE;
         }
     }
 
@@ -312,7 +316,7 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
                 if (mine(i)) held[i][l] = load_vector<Vector>(base, offset[i][l]);
             }
         }
-        advance_by(base, Base::PANEL * this->ld);
+        advance_by(base, Base::K_BLOCK * this->ld);
     }
 
     template <Turn TURN> __device__ __forceinline__ void stage(LdsBytes to, int j) { stage<TURN>(to, j, held); }
@@ -324,19 +328,20 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
         for (uint32_t &selector : selectors) pin_uniform(selector);
 #pragma unroll
         for (int i = 0; i < BLOCKS; i++) {
-            int least = (i * S::THREADS + FIRST) / PER_SLICE, most = (i * S::THREADS + END - 1) / PER_SLICE;
-            if (j < least || j > most || (least != most && slice[i] != (uint32_t)j)) continue;
+            int least = (i * S::THREADS + FIRST) / PER_STAGE, most = (i * S::THREADS + END - 1) / PER_STAGE;
+            if (j < least || j > most || (least != most && lds_stage[i] != (uint32_t)j)) continue;
             if (mine(i)) store(to, i, from[i]);
         }
     }
 
-    __device__ __forceinline__ void store(LdsBytes slice, int i) const { store(slice, i, held[i]); }
-    __device__ __forceinline__ void store(LdsBytes slice, int i, const Vector (&from)[LINES]) const {
+    __device__ __forceinline__ void store(LdsBytes lds_stage, int i) const { store(lds_stage, i, held[i]); }
+    __device__ __forceinline__ void store(LdsBytes lds_stage, int i, const Vector (&from)[LINES]) const {
         Block b = block(i);
         auto [first, second, low, high] = selectors;
-        LdsBytes to = slice + Slice::lds_offset(b.row, b.chunk * Slice::OF_VECTOR % Slice::CHUNKS) + b.part * PART;
-        auto put = [&](int row, Part part) INLINED {
-            lds_store(Slice::after(to, row), part);
+        LdsBytes to = lds_stage + Stage::lds_offset(b.row, b.chunk * Stage::OF_VECTOR % Stage::CHUNKS) +
+                      b.segment * SEGMENT_BYTES;
+        auto put = [&](int row, Segment segment) INLINED {
+            lds_store(Stage::after(to, row), segment);
         };
         if constexpr (SIZE == 1) {
 #pragma unroll
@@ -345,15 +350,15 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
                          y0 = permute_bytes(from[2][w], from[3][w], low);
                 uint32_t x1 = permute_bytes(from[0][w], from[1][w], high),
                          y1 = permute_bytes(from[2][w], from[3][w], high);
-                put(4 * w, Part(permute_bytes(x0, y0, first)));
-                put(4 * w + 1, Part(permute_bytes(x0, y0, second)));
-                put(4 * w + 2, Part(permute_bytes(x1, y1, first)));
-                put(4 * w + 3, Part(permute_bytes(x1, y1, second)));
+                put(4 * w, Segment(permute_bytes(x0, y0, first)));
+                put(4 * w + 1, Segment(permute_bytes(x0, y0, second)));
+                put(4 * w + 2, Segment(permute_bytes(x1, y1, first)));
+                put(4 * w + 3, Segment(permute_bytes(x1, y1, second)));
             }
         } else if constexpr (SIZE == 2) {
 #pragma unroll
             for (int w = 0; w < 4; w++) {
-                Part even, odd;
+                Segment even, odd;
 #pragma unroll
                 for (int l = 0; l < LINES; l += 2) {
                     even[l / 2] = permute_bytes(from[l][w], from[l + 1][w], first);
@@ -365,15 +370,15 @@ template <class T, int ROWS, class S> struct Panel<T, ROWS, S, false> : PanelBas
         } else if constexpr (SIZE == 4) {
 #pragma unroll
             for (int w = 0; w < 4; w++) {
-                Part part;
+                Segment segment;
 #pragma unroll
-                for (int l = 0; l < LINES; l++) part[l] = from[l][w];
-                put(w, part);
+                for (int l = 0; l < LINES; l++) segment[l] = from[l][w];
+                put(w, segment);
             }
         } else {
             // Chunks are elements: nothing is transposed.
 #pragma unroll
-            for (int l = 0; l < LINES; l++) lds_store(to + l * Slice::CHUNK_PITCH, from[l]);
+            for (int l = 0; l < LINES; l++) lds_store(to + l * Stage::CHUNK_PITCH, from[l]);
         }
     }
 };
