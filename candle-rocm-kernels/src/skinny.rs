@@ -38,7 +38,7 @@ pub struct Shape {
     pub reads_b: bool,
     /// Whether its workgroups are small, so that many share a compute unit.
     pub small: bool,
-    /// Bytes of LDS that a launch asks for, beside the kernel's own: lines of A are turned over there.
+    /// Bytes of LDS that a launch asks for, beside the kernel's own: lines of A are transposed there.
     pub dynamic_lds: u32,
 }
 
@@ -63,8 +63,8 @@ impl Shape {
         self.warps_of(log2_slice_k) > self.warps
     }
 
-    /// Whether lines of A, whose rows are together, are turned over in LDS, and the next are on their way there.
-    pub fn turns_lines(&self) -> bool {
+    /// Whether lines of A, whose rows are together, are transposed in LDS, and the next are on their way there.
+    pub fn transposes_lines(&self) -> bool {
         self.dynamic_lds > 0
     }
 
@@ -115,7 +115,7 @@ impl Shape {
             let halves = if self.columns > 8 { 3 } else { 4 };
             return self.least_that_fills(rows, 1..most, halves * units, 2);
         }
-        if self.turns_lines() {
+        if self.transposes_lines() {
             // All at once.
             let at_once = |&log2_slice_k: &u32| self.workgroups(rows, log2_slice_k) <= 2 * units;
             return (0..=most).rev().find(at_once).unwrap_or(0);
@@ -289,8 +289,8 @@ mod tests {
                         } else {
                             shape.step
                         };
-                        // The second-level cache fetches both halves of what is turned over in LDS.
-                        let least = if shape.turns_lines() { 64 } else { 128 };
+                        // The second-level cache fetches both halves of what is transposed in LDS.
+                        let least = if shape.transposes_lines() { 64 } else { 128 };
                         assert_eq!(line * dtype.bytes() % least, 0, "{arch} {dtype:?}");
                         assert!(shape.warps.is_power_of_two() && shape.step.is_power_of_two());
                     }

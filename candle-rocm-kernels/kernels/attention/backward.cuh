@@ -8,25 +8,25 @@
 // tile of keys and passes over the queries that see them, of all heads that share the keys; another has a tile of
 // queries and passes over keys. Each row has one wavefront that adds, in one order.
 //
-// Others have first rows (queries, or keys), second ones (dout, or values), and both or the first ones turned over:
+// Others have first rows (queries, or keys), second ones (dout, or values), and both or the first ones transposed:
 //
 //   for each tile of the others:
-//     stage    its second rows, and what is turned over, registers -> LDS     (while scores are made)
+//     stage    its second rows, and what is transposed, registers -> LDS     (while scores are made)
 //     scores   own rows * first rows
 //     barrier
 //     changes  own rows * second rows
 //     load     the next tile's first rows, global -> registers
-//     weights  and changes, of scores; results + second rows turned over * weights
+//     weights  and changes, of scores; results + second rows transposed * weights
 //     stage    the next tile's first rows, registers -> LDS
-//     load     its second rows, and what is turned over
-//     results  + first rows turned over * changes
+//     load     its second rows, and what is transposed
+//     results  + first rows transposed * changes
 //     barrier
 //
 // What is written between two barriers is read after the second: each has one place in LDS. Weights are between
 // products, so that of two wavefronts of a SIMD one makes weights while the other multiplies. The keys' kernel loads
 // first rows that late for want of registers, the queries' kernel as soon as scores are made.
 //
-// Where tiles are copied straight to LDS, they are turned over as they are read, and the next one has a place of its
+// Where tiles are copied straight to LDS, they are transposed as they are read, and the next one has a place of its
 // own.
 #pragma once
 #include "attention/products.cuh"
@@ -93,19 +93,20 @@ template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S, IsLat
         float lse, delta;
     };
 
-    // LDS: the others as they lie, which have two kinds of rows, those turned over, what is known of each of them, and
+    // LDS: the others as they lie, which have two kinds of rows, those transposed, what is known of each of them, and
     // what stays there. Own rows on their way to registers and results on theirs to memory have the others' place.
-    // Others that are copied straight to LDS are turned over as they are read, and lie there twice, with their numbers.
+    // Others that are copied straight to LDS are transposed as they are read, and lie there twice, with their numbers.
     static constexpr bool DIRECT = Keys::DIRECT;
-    static constexpr int TURNED = OF_KEYS ? 2 : 1, NUMBERS_BYTES = OF_KEYS ? (2 * OTHERS * 4 + 127) / 128 * 128 : 0;
+    static constexpr int TRANSPOSED_OPERANDS = OF_KEYS ? 2 : 1,
+                         NUMBERS_BYTES = OF_KEYS ? (2 * OTHERS * 4 + 127) / 128 * 128 : 0;
 #if defined(LDS_COPIES)
-    using Turned = Values;
+    using Transposed = Values;
 #else
-    using Turned = ValueTile<T, OTHERS, S::ELEMENTS, S::THREADS, TURNED>;
+    using Transposed = ValueTile<T, OTHERS, S::ELEMENTS, S::THREADS, TRANSPOSED_OPERANDS>;
 #endif
     static constexpr int SECOND_AT = Keys::Layout::BYTES, NUMBERS_AT = (2 * SECOND_AT + 127) / 128 * 128;
-    static constexpr int BUFFER = NUMBERS_AT + NUMBERS_BYTES, TURNED_AT = DIRECT ? 2 * BUFFER : BUFFER;
-    static constexpr int TILES = DIRECT ? TURNED_AT : TURNED_AT + Turned::BYTES;
+    static constexpr int BUFFER = NUMBERS_AT + NUMBERS_BYTES, TRANSPOSED_AT = DIRECT ? 2 * BUFFER : BUFFER;
+    static constexpr int TILES = DIRECT ? TRANSPOSED_AT : TRANSPOSED_AT + Transposed::BYTES;
     static constexpr int PASSING = max_of(max_of(TILES, Base::RESULT_BYTES *S::WAVES), Base::LOADING_BYTES);
     static constexpr int WEIGHTS_AT = (PASSING + 127) / 128 * 128;
     static constexpr int OWN_AT = WEIGHTS_AT + Base::WEIGHTS_BYTES * S::WAVES;
@@ -148,7 +149,7 @@ template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S, IsLat
         Others &others;
         Results &of_changes, &of_weights;
         Keys &first_tile, &second_tile;
-        Turned &turned;
+        Transposed &transposed;
         QueryFragments &own_first, &own_second;
         Numbers (&own)[N];
         // Of copies straight to LDS, which of its two places the tile is in.
@@ -208,14 +209,14 @@ template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S, IsLat
             settle_copies();
         }
 
-        // Load: the others' first rows, global -> registers; or the second ones, and what is turned over.
+        // Load: the others' first rows, global -> registers; or the second ones, and what is transposed.
         __device__ __forceinline__ void load_first() {
             others.first.template load<OTHERS>(first_tile, (uint32_t)others.at);
         }
         __device__ __forceinline__ void load_second() {
             others.second.template load<OTHERS>(second_tile, (uint32_t)others.at);
             load_own_number(others, own[0]);
-            load_turned(others, turned, place.column);
+            load_transposed(others, transposed, place.column);
         }
         // A tile where others go through registers.
         __device__ __forceinline__ void staged_tile() {
@@ -227,7 +228,8 @@ template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S, IsLat
                     second_tile.stage(lds + SECOND_AT);
                     stage_own_number(lds, own[0]);
                 }
-                if (step == min_of(2 * Base::PREFETCH, min_of(2, Base::STEPS - 1))) turned.stage(lds + TURNED_AT);
+                if (step == min_of(2 * Base::PREFETCH, min_of(2, Base::STEPS - 1)))
+                    transposed.stage(lds + TRANSPOSED_AT);
             });
             Sequence now = s;
             int32_t at = others.at;
@@ -251,15 +253,15 @@ template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S, IsLat
             in_order();
             set_priority<1>();
             if constexpr (OF_KEYS)
-                Base::template multiply_values<Turned>(of_weights, weights_of_scores, lds + TURNED_AT, place.weights,
-                                                       place.lane, S::ELEMENTS);
+                Base::template multiply_values<Transposed>(of_weights, weights_of_scores, lds + TRANSPOSED_AT,
+                                                           place.weights, place.lane, S::ELEMENTS);
             in_order();
             if (LATE) load_first();
             if (!EARLY) first_tile.stage(lds);
             if (!EARLY && !LATE) load_second();
             in_order();
-            Base::template multiply_values<Turned>(of_changes, weights_of_changes, lds + TURNED_AT, place.weights,
-                                                   place.lane);
+            Base::template multiply_values<Transposed>(of_changes, weights_of_changes, lds + TRANSPOSED_AT,
+                                                       place.weights, place.lane);
             in_order();
             lds_barrier();
         }
@@ -312,13 +314,13 @@ template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S, IsLat
             uint32_t left = tiles * (OF_KEYS ? p.group : 1);
             Place place = {lds, weights, wave, lane, first, my_first, column, inner_begin, inner_end};
             Keys first_tile(p.dim), second_tile(p.dim);
-            Turned turned(p.dim - column);
+            Transposed transposed(p.dim - column);
             QueryFragments own_first, own_second;
             load_own(own_first, own_second, g, s, lds, first, wave, lane);
             Numbers own[N];
             uint32_t buffer = 0;
-            MainLoop loop = {place,      s,           biases, factor,    others,     of_changes, of_weights,
-                             first_tile, second_tile, turned, own_first, own_second, own,        buffer};
+            MainLoop loop = {place,      s,           biases,     factor,    others,     of_changes, of_weights,
+                             first_tile, second_tile, transposed, own_first, own_second, own,        buffer};
             loop.load_numbers();
             loop.begin();
 #pragma unroll 1
@@ -385,7 +387,7 @@ template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S, IsLat
             lds_store(lds + NUMBERS_AT + (OTHERS + thread) * 4, numbers.delta);
         }
     }
-    static __device__ __forceinline__ void load_turned(const Others &others, Turned &to, uint32_t column) {
+    static __device__ __forceinline__ void load_transposed(const Others &others, Transposed &to, uint32_t column) {
         uint32_t last = others.first.count - 1, at = min_of((uint32_t)others.at, last);
         auto lines = [&](uint32_t tensor) INLINED {
             HeadRows<T> rows = tensor ? others.second : others.first;

@@ -1,8 +1,8 @@
 // One query of each sequence, or few, against a long cache of keys and values: the attention of decoding.
 //
-// `rope_cache` turns a step's queries and keys by their positions and puts keys and values into the cache; `attend`
+// `rope_cache` rotates a step's queries and keys by their positions and puts keys and values into the cache; `attend`
 // reads the cache, whose keys workgroups share in splits; `merge` puts the splits together. Of one step `attend` can do
-// all three: it norms and turns its queries itself, the workgroup of the last keys does so with the new one and keeps
+// all three: it norms and rotates its queries itself, the workgroup of the last keys does so with the new one and keeps
 // it, and the workgroup that ends last merges. Where a sequence is, a number in the GPU's memory says, so that a
 // captured step is right wherever it is run.
 //
@@ -24,9 +24,9 @@ struct Heads {
     __device__ __forceinline__ uint32_t all() const { return queries + 2 * keys; }
 };
 
-// Turns VEC pairs (x, y) by the angles given as cosines and sines.
+// Rotates VEC pairs (x, y) by the angles given as cosines and sines.
 template <int VEC, class T>
-__device__ __forceinline__ void turn(vec<T, VEC> &x, vec<T, VEC> &y, const T *cos, const T *sin) {
+__device__ __forceinline__ void rotate(vec<T, VEC> &x, vec<T, VEC> &y, const T *cos, const T *sin) {
     auto c = read_global<vec<T, VEC>>(cos), s = read_global<vec<T, VEC>>(sin);
 #pragma unroll
     for (int k = 0; k < VEC; k++) {
@@ -45,8 +45,8 @@ template <int VEC, class T, class To> __device__ __forceinline__ void store_kept
 
 // Pairs are VEC neighbours and those dim / 2 further, or, INTERLEAVED, elements 2i and 2i + 1.
 template <int VEC, bool INTERLEAVED, class T, class To>
-__device__ __forceinline__ void turn_head(const T *src, To *dst, uint32_t at, uint32_t half, const T *cos,
-                                          const T *sin) {
+__device__ __forceinline__ void rotate_head(const T *src, To *dst, uint32_t at, uint32_t half, const T *cos,
+                                            const T *sin) {
     if constexpr (INTERLEAVED) {
         auto x = read_global<vec<T, VEC>>(src + 2 * at), y = read_global<vec<T, VEC>>(src + 2 * at + VEC);
         vec<T, VEC> even, odd;
@@ -55,7 +55,7 @@ __device__ __forceinline__ void turn_head(const T *src, To *dst, uint32_t at, ui
             even[k] = 2 * k < VEC ? x[2 * k % VEC] : y[2 * k % VEC];
             odd[k] = 2 * k + 1 < VEC ? x[(2 * k + 1) % VEC] : y[(2 * k + 1) % VEC];
         }
-        if (cos != nullptr) turn<VEC>(even, odd, cos + at, sin + at);
+        if (cos != nullptr) rotate<VEC>(even, odd, cos + at, sin + at);
 #pragma unroll
         for (int k = 0; k < VEC; k++) {
             (2 * k < VEC ? x : y)[2 * k % VEC] = even[k];
@@ -65,7 +65,7 @@ __device__ __forceinline__ void turn_head(const T *src, To *dst, uint32_t at, ui
         store_kept<VEC>(dst + 2 * at + VEC, y);
     } else {
         auto x = read_global<vec<T, VEC>>(src + at), y = read_global<vec<T, VEC>>(src + at + half);
-        if (cos != nullptr) turn<VEC>(x, y, cos + at, sin + at);
+        if (cos != nullptr) rotate<VEC>(x, y, cos + at, sin + at);
         store_kept<VEC>(dst + at, x);
         store_kept<VEC>(dst + at + half, y);
     }
@@ -89,8 +89,8 @@ __device__ __forceinline__ void rope_cache(const T *packed, const T *cos, const 
         if (head < heads.queries) {
             size_t dst = ((size_t)row * heads.queries + head) * heads.dim;
             if (sizeof(T) == sizeof(C) || queries != nullptr)
-                turn_head<VEC, INTERLEAVED>(src, queries + dst, at, half, cos + angle, sin + angle);
-            else turn_head<VEC, INTERLEAVED>(src, as_keys + dst, at, half, cos + angle, sin + angle);
+                rotate_head<VEC, INTERLEAVED>(src, queries + dst, at, half, cos + angle, sin + angle);
+            else rotate_head<VEC, INTERLEAVED>(src, as_keys + dst, at, half, cos + angle, sin + angle);
             continue;
         }
         // A place that the cache has not is none of its memory.
@@ -98,8 +98,8 @@ __device__ __forceinline__ void rope_cache(const T *packed, const T *cos, const 
         uint32_t of_keys = (head - heads.queries) % heads.keys;
         bool value = head - heads.queries >= heads.keys;
         size_t dst = (((size_t)sequence * heads.keys + of_keys) * capacity + place) * heads.dim;
-        turn_head<VEC, INTERLEAVED>(src, cache + dst + (value ? values : 0), at, half, value ? nullptr : cos + angle,
-                                    sin + angle);
+        rotate_head<VEC, INTERLEAVED>(src, cache + dst + (value ? values : 0), at, half, value ? nullptr : cos + angle,
+                                      sin + angle);
     }
 }
 
@@ -130,8 +130,8 @@ ROPE_CACHE(f32_bf16, float, bf16_t)
 
 // ---------------------------------------------------------------------- attend
 
-// Where a step's heads come from: queries alone, turned already, or, with `cos`, the heads of queries, keys and values
-// as a product makes them; then queries and keys may each have a norm before they are turned.
+// Where a step's heads come from: queries alone, rotated already, or, with `cos`, the heads of queries, keys and values
+// as a product makes them; then queries and keys may each have a norm before they are rotated.
 template <class T> struct Step {
     const T *heads, *cos, *sin;
     uint32_t table;
@@ -153,7 +153,8 @@ template <class T> struct Step {
         else return widen(bit_cast<T>((uint16_t)bits));
     }
 
-    // What a lane has of a head of DIM elements at most: pairs that turn together, and angles. It is asked for at once.
+    // What a lane has of a head of DIM elements at most: pairs that rotate together, and angles. It is asked for at
+    // once.
     template <int DIM> struct Head {
         static constexpr int PAIRS = DIM / 2 / LANES;
         Bits pairs[PAIRS][2], norms[PAIRS][2], cos[PAIRS], sin[PAIRS];
@@ -164,11 +165,11 @@ template <class T> struct Step {
         at[1] = interleaved ? at[0] + 1 : pair + half;
     }
 
-    // Head `from`, of `dim` elements; `turned` by the angles of `place`, and with `norm`, unless that is null. Past a
+    // Head `from`, of `dim` elements; `rotated` by the angles of `place`, and with `norm`, unless that is null. Past a
     // head's end its last pair is read again, and the head instead of what is not there: behind branches, the compiler
     // would wait for one before it asks for the next.
     template <int DIM>
-    __device__ __forceinline__ void ask(Head<DIM> &head, const T *from, uint32_t dim, const T *norm, bool turned,
+    __device__ __forceinline__ void ask(Head<DIM> &head, const T *from, uint32_t dim, const T *norm, bool rotated,
                                         uint32_t place, uint32_t lane) const {
         uint32_t half = dim / 2;
         size_t angles = (size_t)min_of(place, table - 1) * half;
@@ -180,14 +181,14 @@ template <class T> struct Step {
             for (int k = 0; k < 2; k++) head.pairs[p][k] = ask_one(from + at[k]);
 #pragma unroll
             for (int k = 0; k < 2; k++) head.norms[p][k] = ask_one((norm != nullptr ? norm : from) + at[k]);
-            head.cos[p] = ask_one(turned ? cos + angles + pair : from);
-            head.sin[p] = ask_one(turned ? sin + angles + pair : from);
+            head.cos[p] = ask_one(rotated ? cos + angles + pair : from);
+            head.sin[p] = ask_one(rotated ? sin + angles + pair : from);
         }
     }
 
     // What was asked for, to LDS, in the cache's type.
     template <int DIM, class C>
-    __device__ __forceinline__ void stage(const Head<DIM> &head, C *to, uint32_t dim, bool normed, bool turned,
+    __device__ __forceinline__ void stage(const Head<DIM> &head, C *to, uint32_t dim, bool normed, bool rotated,
                                           uint32_t lane) const {
         constexpr int PAIRS = Head<DIM>::PAIRS;
         uint32_t half = dim / 2;
@@ -214,7 +215,7 @@ template <class T> struct Step {
                 float x = value_of(head.pairs[p][k]);
                 pairs[k] = normed ? widen(narrow<T>(x * scale * value_of(head.norms[p][k]))) : x;
             }
-            if (turned) {
+            if (rotated) {
                 float by = value_of(head.cos[p]), up = value_of(head.sin[p]), x = pairs[0], y = pairs[1];
                 pairs[0] = x * by - y * up;
                 pairs[1] = x * up + y * by;
@@ -309,13 +310,13 @@ __device__ __forceinline__ void merge_last(typename KeyReader::Lds &lds, const S
 // HEADS of those, the step's own key and then its value.
 template <class T, uint32_t HEADS> struct IncomingHead {
     uint32_t staged, lane;
-    bool of_query, of_own, value, turned;
+    bool of_query, of_own, value, rotated;
     const T *norm;
 
     __device__ __forceinline__ IncomingHead(const Step<T> &from, uint32_t count, bool has_own, bool packed)
         : staged(threadIdx.x / from.LANES), lane(threadIdx.x % from.LANES), of_query(staged < count),
           of_own(!of_query && staged - HEADS < 2 && has_own), value(of_own && staged != HEADS),
-          turned(packed && !value), norm(of_own ? value ? nullptr : from.key_norm : from.query_norm) {}
+          rotated(packed && !value), norm(of_own ? value ? nullptr : from.key_norm : from.query_norm) {}
 };
 
 // Store: the step's own key and value, LDS -> the cache, at `place` of the sequence's rows.
@@ -397,7 +398,7 @@ __device__ __forceinline__ void attend(const Step<T> &from, C *cache, const uint
     uint32_t number =
         head_in.of_own ? heads + head_in.value * kv_heads + of_keys : query + (head_in.of_query ? head_in.staged : 0);
     typename Step<T>::template Head<DIM> head_of_lane;
-    from.template ask<DIM>(head_of_lane, row_from + (size_t)number * dim, dim, head_in.norm, head_in.turned, place,
+    from.template ask<DIM>(head_of_lane, row_from + (size_t)number * dim, dim, head_in.norm, head_in.rotated, place,
                            head_in.lane);
     // With the cache empty but for what is kept now, there is no row that could be read instead of those past the last:
     // of the step's own heads as many bytes are, which nobody uses.
@@ -417,7 +418,7 @@ __device__ __forceinline__ void attend(const Step<T> &from, C *cache, const uint
     load_keys(rows), load_values(rows);
     uint32_t splits_used = counters != nullptr ? split.count() : max_splits;
     if (head_in.of_query || head_in.of_own)
-        from.template stage<DIM>(head_of_lane, lds.heads[head_in.staged], dim, head_in.norm != nullptr, head_in.turned,
+        from.template stage<DIM>(head_of_lane, lds.heads[head_in.staged], dim, head_in.norm != nullptr, head_in.rotated,
                                  head_in.lane);
     __syncthreads();
     if (own != NONE && in_group == 0) keep_own<C, HEADS, KeyReader>(lds, keys, values, own, dim);

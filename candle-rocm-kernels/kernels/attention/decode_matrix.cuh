@@ -25,10 +25,10 @@ __device__ __forceinline__ void read_row(W (&to)[N], const T *rows, uint32_t row
 // NVIDIA's instructions, of 16 x 8 sums.
 
 // Of 8 x 8 elements, of which a lane has two of a row, the lane's two of the transposed.
-__device__ __forceinline__ uint32_t turn_8x8(uint32_t two) {
-    uint32_t turned;
-    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(two));
-    return turned;
+__device__ __forceinline__ uint32_t transpose_8x8(uint32_t two) {
+    uint32_t transposed;
+    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(transposed) : "r"(two));
+    return transposed;
 }
 
 template <class T, int DIM, int HEADS> struct AttendByMatrix {
@@ -155,8 +155,8 @@ template <class T, int DIM, int HEADS> struct AttendByMatrix {
             score[i] = math::fast_exp2(score[i] - (top[i % 2] == -INFINITY ? 0 : top[i % 2]));
             sum[i % 2] += score[i];
         }
-        uint32_t weights[2] = {turn_8x8(weights_word<T>(score[0], score[1])),
-                               turn_8x8(weights_word<T>(score[2], score[3]))};
+        uint32_t weights[2] = {transpose_8x8(weights_word<T>(score[0], score[1])),
+                               transpose_8x8(weights_word<T>(score[2], score[3]))};
 #pragma unroll
         for (int u = 0; u < OF_VALUE; u++)
 #pragma unroll

@@ -3,13 +3,13 @@
 //   for each tile of keys that any of its queries sees:
 //     load     its values, global -> registers
 //     scores   keys * queries; hide what is not seen; weights = 2^(scores - the largest so far)
-//     stage    the values, turned over, registers -> LDS
+//     stage    the values, transposed, registers -> LDS
 //     load     the next tile's keys, global -> registers
 //     results  scaled anew if the largest has grown much; + values * weights
 //     stage    those keys, registers -> LDS
 //
 // What is loaded is on its way during a whole product each, and takes the same registers in turns. Where it is copied
-// straight to LDS, there are no stages: values are turned over as they are read, and keys are on their way from the
+// straight to LDS, there are no stages: values are transposed as they are read, and keys are on their way from the
 // scores on.
 #pragma once
 #include "attention/products.cuh"

@@ -1,6 +1,6 @@
 // Queries, keys and values on their way from global memory to the matrix units.
 //
-// Keys and queries are copied to LDS as they lie, a head's elements in chunks of 16 bytes; values are turned over on
+// Keys and queries are copied to LDS as they lie, a head's elements in chunks of 16 bytes; values are transposed on
 // the way, so that a chunk has eight keys of one element.
 #pragma once
 #include "attention/problem.cuh"
@@ -150,22 +150,22 @@ template <class T, int ROWS, int CHUNKS, int THREADS> struct CopiedTile {
 };
 
 #if defined(LDS_COPIES)
-// BLOCKS blocks of a tile's elements, turned over as they are read: chunks have eight rows of one element.
-template <class T, class Layout, int BLOCKS> struct TurnedOperand {
+// BLOCKS blocks of a tile's elements, transposed as they are read: chunks have eight rows of one element.
+template <class T, class Layout, int BLOCKS> struct TransposedOperand {
     using Atom = MmaAtom<T>;
     using Fragment = typename Atom::Fragment;
 
     uint32_t at;
     Fragment fragment[BLOCKS];
 
-    __device__ __forceinline__ TurnedOperand(uint32_t element, uint32_t chunk)
+    __device__ __forceinline__ TransposedOperand(uint32_t element, uint32_t chunk)
         : at(Layout::lds_offset(chunk * 8 + element % 8, element / 8)) {}
     __device__ __forceinline__ void load(LdsBytes tile, int step, int) {
 #pragma unroll
         for (int i = 0; i < BLOCKS; i++) {
             LdsBytes block = tile + i * (Atom::COLUMNS / 8) * Layout::CHUNK_PITCH;
             LdsBytes from = block + at + step * Atom::STEP_CHUNKS * 8 * Layout::CHUNK;
-            fragment[i].chunk[0] = Atom::template load_turned<typename Fragment::Words>(from);
+            fragment[i].chunk[0] = Atom::template load_transposed<typename Fragment::Words>(from);
         }
     }
 };
@@ -176,7 +176,7 @@ template <class T, int ROWS, int CHUNKS, int THREADS> struct DirectTile : Copied
     using typename Base::Layout;
     static constexpr bool DIRECT = true;
     static constexpr int BYTES = Layout::BYTES, STAGE_CHUNKS = ROWS / 8;
-    template <int BLOCKS> using Read = TurnedOperand<T, Layout, BLOCKS>;
+    template <int BLOCKS> using Read = TransposedOperand<T, Layout, BLOCKS>;
     LdsBytes to;
 
     __device__ __forceinline__ explicit DirectTile(uint32_t dim) : Base(dim) {}
@@ -199,7 +199,7 @@ template <class T, int ROWS, int CHUNKS, int THREADS> struct DirectTile : Copied
         for (int i = 0; i < Base::VECTORS; i++) copy(from + (uint64_t)(i * Base::STEP * 2) * pitch, i);
     }
     __device__ __forceinline__ void stage(LdsBytes) {}
-    // Where those read from element `element` on who turn it over.
+    // Where those read from element `element` on who transpose it.
     static __device__ __forceinline__ LdsBytes operand_at(LdsBytes tile, int, int element) {
         return tile + element / 8 * Layout::CHUNK_PITCH;
     }
@@ -213,7 +213,7 @@ private:
 };
 #endif
 
-// Values of KEYS keys and ELEMENTS elements, turned over by the products' own K-blocks, of one or more stages of 32
+// Values of KEYS keys and ELEMENTS elements, transposed by the products' own K-blocks, of one or more stages of 32
 // keys. Of TENSORS tensors those of one follow the others'.
 template <class T, int KEYS, int ELEMENTS, int THREADS_, int TENSORS = 1> struct ValueTile {
     struct Shape {
@@ -222,12 +222,12 @@ template <class T, int KEYS, int ELEMENTS, int THREADS_, int TENSORS = 1> struct
         static constexpr int WAVE = WAVEFRONT, THREADS = THREADS_;
         template <class Element, int ROWS> using Stage = ::Stage<Element, ROWS, VECTORS>;
     };
-    using Turned = KBlock<T, TENSORS * ELEMENTS, Shape, false>;
-    using Stage = typename Turned::Stage;
+    using Transposed = KBlock<T, TENSORS * ELEMENTS, Shape, false>;
+    using Stage = typename Transposed::Stage;
     static constexpr int BYTES = Shape::STAGES_OF_K_BLOCK * Stage::BYTES, STAGE_CHUNKS = Shape::VECTORS;
     using Atom = AttentionAtom<T>;
     template <int BLOCKS> using Read = Operand<T, Stage, BLOCKS, Atom::OTHERS>;
-    Turned k_block{(const T *)nullptr, 1, 0, TENSORS *ELEMENTS, 0, KEYS};
+    Transposed k_block{(const T *)nullptr, 1, 0, TENSORS *ELEMENTS, 0, KEYS};
     uint32_t dim;
 
     // `dim` counts the elements from the tile's first on.
@@ -242,52 +242,53 @@ template <class T, int KEYS, int ELEMENTS, int THREADS_, int TENSORS = 1> struct
     // comes of them is not stored.
     template <class F> __device__ __forceinline__ void load_each(F vector) {
 #pragma unroll
-        for (int i = 0; i < Turned::BLOCKS; i++) {
-            auto block = Turned::block(i);
+        for (int i = 0; i < Transposed::BLOCKS; i++) {
+            auto block = Transposed::block(i);
             // Whole wavefronts have blocks of one, if these are enough: the bit of a block's number that says which
             // comes after those of its row and part.
             uint32_t tensor = TENSORS == 1 ? 0 : block.row / ELEMENTS;
-            if (ELEMENTS >= 128 && ELEMENTS / Turned::V * Turned::SEGMENTS >= WAVEFRONT) tensor = uniform(tensor);
+            if (ELEMENTS >= 128 && ELEMENTS / Transposed::V * Transposed::SEGMENTS >= WAVEFRONT)
+                tensor = uniform(tensor);
             block.row %= ELEMENTS;
             if (block.row >= dim) block.row = 0;
 #pragma unroll
-            for (int l = 0; l < Turned::LINES; l++)
-                if (Turned::mine(i)) k_block.held[i][l] = vector(block, l, tensor);
+            for (int l = 0; l < Transposed::LINES; l++)
+                if (Transposed::mine(i)) k_block.held[i][l] = vector(block, l, tensor);
         }
     }
     // `at` gives the address of a key's row.
     template <class At> __device__ __forceinline__ void load(At at) {
         load_each([&](auto block, int l, uint32_t) INLINED {
-            uint32_t key = Atom::key_at(block.chunk, block.segment * Turned::LINES + l);
-            return load_vector<typename Turned::Vector>(at(key), block.row * 2);
+            uint32_t key = Atom::key_at(block.chunk, block.segment * Transposed::LINES + l);
+            return load_vector<typename Transposed::Vector>(at(key), block.row * 2);
         });
     }
     // Rows lie `pitch` elements apart. How far a block's lines are from each other does not depend on the block.
     __device__ __forceinline__ void load_lines(const T *lines, uint32_t pitch) {
         load_each([&](auto block, int l, uint32_t) INLINED {
-            uint32_t offset = (Atom::key_at(block.chunk, block.segment * Turned::LINES) * pitch + block.row) * 2;
-            return load_vector<typename Turned::Vector>(lines + (uint64_t)Atom::key_at(0, l) * pitch, offset);
+            uint32_t offset = (Atom::key_at(block.chunk, block.segment * Transposed::LINES) * pitch + block.row) * 2;
+            return load_vector<typename Transposed::Vector>(lines + (uint64_t)Atom::key_at(0, l) * pitch, offset);
         });
     }
     // Of these, row `last` stands for those after it. `lines` gives a tensor's.
     template <class Lines> __device__ __forceinline__ void load_lines_until(Lines lines, uint32_t last) {
         load_each([&](auto block, int l, uint32_t tensor) INLINED {
             auto of_tensor = lines(tensor);
-            uint32_t key = Atom::key_at(block.chunk, block.segment * Turned::LINES);
+            uint32_t key = Atom::key_at(block.chunk, block.segment * Transposed::LINES);
             // Lest each line's be in a register all the time.
             pin(key);
             uint32_t offset = min_of(key + Atom::key_at(0, l), last) * (of_tensor.row * 2);
             opaque(offset);
             offset += block.row * 2;
-            return load_vector<typename Turned::Vector>(of_tensor.base, offset);
+            return load_vector<typename Transposed::Vector>(of_tensor.base, offset);
         });
     }
     __device__ __forceinline__ void stage(LdsBytes to) {
 #pragma unroll
         for (uint32_t &selector : k_block.selectors) pin_uniform(selector);
 #pragma unroll
-        for (int i = 0; i < Turned::BLOCKS; i++)
-            if (Turned::mine(i))
+        for (int i = 0; i < Transposed::BLOCKS; i++)
+            if (Transposed::mine(i))
                 k_block.store(to + (Shape::STAGES_OF_K_BLOCK == 1 ? 0 : k_block.lds_stage[i] * Stage::BYTES), i);
     }
 };

@@ -1,5 +1,5 @@
 // What attention's passes are made of: a wavefront's own rows, which are the atom's columns, times a tile of others;
-// and those others, turned over, times what was made of the first product.
+// and those others, transposed, times what was made of the first product.
 //
 // Forward, a workgroup's own rows are queries and it passes over keys. Its pass for the gradients of keys has them the
 // other way round: where this says query, that is a key, and a query where it says key or value.
@@ -226,13 +226,13 @@ template <class T, class S, int PREFETCH_FRAGMENTS> struct Products {
                         sum_of<Matrix>(results[q][e], i) * by[q * Atom::LANE_QUERIES + Atom::query_number(i)]);
     }
 
-    // Adds values in LDS, turned over, from a tile's element `first` on, times weights, which pass through LDS where
+    // Adds values in LDS, transposed, from a tile's element `first` on, times weights, which pass through LDS where
     // the atom wants it.
     template <class From = Values, class Held>
     static __device__ __forceinline__ void multiply_values(Results &results, const Held &held, LdsBytes lds,
                                                            LdsBytes passing, uint32_t lane, int first = 0) {
         if constexpr (PREFETCH > 1) multiply_values_prefetched<From>(results, held, lds, lane, first);
-        else multiply_values_in_turns<From>(results, held, lds, passing, lane, first);
+        else multiply_values_unprefetched<From>(results, held, lds, passing, lane, first);
     }
     // The same, with the next fragments on their way while some are multiplied.
     static constexpr int PREFETCH_GROUP = min_of(EB, 2), GROUPS = VALUE_STEPS * EB / PREFETCH_GROUP;
@@ -268,8 +268,9 @@ template <class T, class S, int PREFETCH_FRAGMENTS> struct Products {
         }
     }
     template <class From, class Held>
-    static __device__ __forceinline__ void multiply_values_in_turns(Results &results, const Held &held, LdsBytes lds,
-                                                                    LdsBytes passing, uint32_t lane, int first) {
+    static __device__ __forceinline__ void multiply_values_unprefetched(Results &results, const Held &held,
+                                                                        LdsBytes lds, LdsBytes passing, uint32_t lane,
+                                                                        int first) {
         constexpr int UNROLLED = Matrix::UNROLLED ? VALUE_STEPS : 1,
                       STAGE_STEPS = From::STAGE_CHUNKS / Matrix::STEP_CHUNKS;
         typename From::template Read<GROUP> values(Atom::read_other(lane), Atom::other_chunk(lane));

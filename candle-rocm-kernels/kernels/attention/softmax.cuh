@@ -25,7 +25,7 @@ template <class T, int KB, int QB> struct Blocks {
     typename Atom::Sums block[QB][KB];
     // The lane's first key, in units of TOGETHER that follow one another; how far its others are from that is the same
     // in all lanes.
-    static constexpr int TOGETHER = Atom::OTHERS_TOGETHER, TURN = min_of(SUMS, 4);
+    static constexpr int TOGETHER = Atom::OTHERS_TOGETHER, BATCH = min_of(SUMS, 4);
     uint32_t lane, first;
 
     __device__ __forceinline__ Blocks() : lane(lane_id()), first(Atom::other(lane, 0) / TOGETHER) {}
@@ -44,7 +44,7 @@ template <class T, int KB, int QB> struct Blocks {
     }
     // Calls f(number of the query among the lane's, key, score), whose result is the new score.
     // IN_TURNS, a few at a time, which takes few registers.
-    template <bool IN_TURNS = false, class F> __device__ __forceinline__ void each(F f) {
+    template <bool IN_BATCHES = false, class F> __device__ __forceinline__ void each(F f) {
 #pragma unroll
         for (int q = 0; q < QB; q++)
 #pragma unroll
@@ -54,11 +54,11 @@ template <class T, int KB, int QB> struct Blocks {
                     set_sum<typename Atom::Atom>(
                         block[q][k], i,
                         f(q * LANE + Atom::query_number(i), key(k, i), sum_of<typename Atom::Atom>(block[q][k], i)));
-                    if (IN_TURNS && i % TURN == TURN - 1) pin(block[q][k]);
+                    if (IN_BATCHES && i % BATCH == BATCH - 1) pin(block[q][k]);
                 }
     }
     // The same of two numbers of each pair: f(number of the query, key, this, the other), which sets them.
-    template <bool IN_TURNS = false, class F> __device__ __forceinline__ void each_with(Blocks &other, F f) {
+    template <bool IN_BATCHES = false, class F> __device__ __forceinline__ void each_with(Blocks &other, F f) {
 #pragma unroll
         for (int q = 0; q < QB; q++)
 #pragma unroll
@@ -70,7 +70,7 @@ template <class T, int KB, int QB> struct Blocks {
                     f(q * LANE + Atom::query_number(i), key(k, i), mine, theirs);
                     set_sum<typename Atom::Atom>(block[q][k], i, mine);
                     set_sum<typename Atom::Atom>(other.block[q][k], i, theirs);
-                    if (IN_TURNS && i % TURN == TURN - 1) pin(block[q][k]), pin(other.block[q][k]);
+                    if (IN_BATCHES && i % BATCH == BATCH - 1) pin(block[q][k]), pin(other.block[q][k]);
                 }
     }
 };

@@ -331,7 +331,7 @@ __device__ __forceinline__ void store_group(sequence<int, K...>, const Access &n
     }
 }
 
-// The same by tiles, where some inputs are turned over.
+// The same by tiles, where some inputs are transposed.
 template <int WIDTH, int... K, class F, class Out, class... In>
 __device__ __forceinline__ void map_tiles(sequence<int, K...>, Access access, size_t num_dims,
                                           const size_t *__restrict__ info, F f, Out *__restrict__ out,
@@ -341,12 +341,12 @@ __device__ __forceinline__ void map_tiles(sequence<int, K...>, Access access, si
     unsigned char *lds = tile_memory<Shape::ELEMENTS * Shape::BYTES>();
     uint32_t zero = (uint32_t)num_dims >> 31;
     // Tiles are numbered in 32 bits, as no memory has more.
-    size_t last = num_dims - 1, turned = access.turned();
+    size_t last = num_dims - 1, transposed = access.transposed();
     uint32_t across = (uint32_t)ceil_div(info[last], (size_t)Shape::TO),
-             down = (uint32_t)ceil_div(info[turned], (size_t)Shape::FROM);
+             down = (uint32_t)ceil_div(info[transposed], (size_t)Shape::FROM);
     size_t end = (size_t)across * down;
 #pragma nounroll
-    for (size_t d = 0; d < last; d++) end *= d == turned ? 1 : info[d];
+    for (size_t d = 0; d < last; d++) end *= d == transposed ? 1 : info[d];
     // In vector registers, of which there are enough, as what is divided by them.
     opaque(across);
     opaque(down);
@@ -357,7 +357,7 @@ __device__ __forceinline__ void map_tiles(sequence<int, K...>, Access access, si
         opaque_uniform(dims);
         opaque_uniform(now.word);
         // The tile's place, and with it those of its first element in each tensor.
-        uint32_t rest = block, last = dims - 1, turned = now.turned();
+        uint32_t rest = block, last = dims - 1, transposed = now.transposed();
         opaque(rest);
         uint32_t tile = rest / across;
         size_t base[N], first = (size_t)(rest - tile * across) * Shape::TO, row = 0, size = info[last];
@@ -366,11 +366,11 @@ __device__ __forceinline__ void map_tiles(sequence<int, K...>, Access access, si
         ((base[K] = first * stride[K]), ...);
         rest = tile / down;
         size_t column = (size_t)(tile - rest * down) * Shape::FROM;
-        uint32_t columns = (uint32_t)min_of(info[turned] - column, (size_t)Shape::FROM);
+        uint32_t columns = (uint32_t)min_of(info[transposed] - column, (size_t)Shape::FROM);
 #pragma nounroll
         for (uint32_t d = last; d-- > 0;) {
             size_t place = column;
-            if (d == turned) {
+            if (d == transposed) {
                 row = size;
             } else {
                 uint32_t above = rest / (uint32_t)info[d];
@@ -398,7 +398,7 @@ __device__ __forceinline__ void map_tiles(sequence<int, K...>, Access access, si
             uint32_t of_row = log2_of(Shape::TO) - group, i = v >> of_row, j = (v & ((1u << of_row) - 1)) << group;
             if (i >= columns || j >= rows) continue;
             size_t at = first + i * row + j, offset[N];
-            ((offset[K] = base[K] + i * info[(K + 1) * dims + now.turned()] + j * info[(K + 1) * dims + dims - 1]),
+            ((offset[K] = base[K] + i * info[(K + 1) * dims + now.transposed()] + j * info[(K + 1) * dims + dims - 1]),
              ...);
             store_group<WIDTH, Shape>(sequence<int, K...>(), now, lds, i, j, at, offset, num_dims, info, f, out, in...);
         }
@@ -418,7 +418,8 @@ __device__ __forceinline__ void map_any(sequence<int, K...> each, size_t numel, 
     if (info[num_dims - 1] % WIDTH == 0 && numel / WIDTH <= MOST && is_aligned(out, sizeof(Out) * WIDTH))
         access.word |= Access::VECTORS;
     // Where there is a thread for every element, tiles would leave most without work. They are numbered in 32 bits.
-    if (numel > global_threads() && numel <= MOST * LEAST_TURNED) find_turned<sizeof...(In)>(access, num_dims, info);
+    if (numel > global_threads() && numel <= MOST * LEAST_TRANSPOSED)
+        find_transposed<sizeof...(In)>(access, num_dims, info);
     (lay_out<WIDTH>(access, K, in, num_dims, info), ...);
     if (access.has(Access::TILES)) map_tiles<WIDTH>(each, access, num_dims, info, f, out, in...);
     else if (access.has(Access::VECTORS)) map_in_place<WIDTH>(each, access, numel, num_dims, info, f, out, in...);

@@ -1,8 +1,8 @@
-// Tiles of tensors, turned over in LDS.
+// Tiles of tensors, transposed in LDS.
 //
 // Where an input's neighbours in memory lie along another dimension than the output's, as in a transposed tensor,
 // reading in the output's order takes a line of memory for each element. Such inputs are read in their own order, a
-// tile of the two dimensions at a time, and turned over in LDS.
+// tile of the two dimensions at a time, and transposed in LDS.
 #pragma once
 #include "portable/convert.cuh"
 
@@ -16,8 +16,8 @@ template <class T, class... Rest> struct largest_size<T, Rest...> {
                                                                                : largest_size<Rest...>::value;
 };
 
-// The shape of a tile: elements along the dimension in which the turned inputs have neighbours, and along the last one.
-// A line of 128 bytes where LDS for every input leaves room for the most wavefronts on a compute unit.
+// The shape of a tile: elements along the dimension in which the transposed inputs have neighbours, and along the last
+// one. A line of 128 bytes where LDS for every input leaves room for the most wavefronts on a compute unit.
 template <class... In> struct Tile {
     static constexpr int BYTES = (... + (int)sizeof(In)), LDS = sizeof...(In) > 2 ? 12288 : 8192;
     static __host__ __device__ constexpr int power(int most) { return most < 2 ? 1 : 2 * power(most / 2); }
@@ -44,38 +44,38 @@ template <int BYTES> __device__ __forceinline__ unsigned char *tile_memory() {
     return lds;
 }
 
-// Elements that are read from a turned input at once: 16 bytes, or one.
+// Elements that are read from a transposed input at once: 16 bytes, or one.
 template <int WIDTH, class T> constexpr int GROUP = WIDTH > 1 ? VEC16<T> : 1;
 
 // How inputs are read, in the bits of a word, so that it takes one register.
 struct Access {
     uint32_t word;
-    // Input k: turned over, in LDS; neighbours along the last dimension are neighbours in memory, not one and the same
+    // Input k: transposed, in LDS; neighbours along the last dimension are neighbours in memory, not one and the same
     // element.
     static __host__ __device__ constexpr uint32_t STAGED(int k) { return 1u << k; }
     static __host__ __device__ constexpr uint32_t UNIT_STRIDE(int k) { return 16u << k; }
-    // Several elements at a time can be read and written. Some input is turned over.
+    // Several elements at a time can be read and written. Some input is transposed.
     static constexpr uint32_t VECTORS = 256, TILES = 512;
 
     __device__ __forceinline__ uint32_t has(uint32_t flag) const { return word & flag; }
-    // The dimension in which the inputs that are turned over have their neighbours in memory.
-    __device__ __forceinline__ uint32_t turned() const { return word >> 16; }
+    // The dimension in which the inputs that are transposed have their neighbours in memory.
+    __device__ __forceinline__ uint32_t transposed() const { return word >> 16; }
 };
 
 // Of too few elements a dimension is read in lines of no use.
-constexpr size_t LEAST_TURNED = 8;
+constexpr size_t LEAST_TRANSPOSED = 8;
 
 // Finds a dimension, if it is worth it, in which some input has its neighbours in memory and which is not the last.
-template <int N> __device__ __forceinline__ void find_turned(Access &access, size_t num_dims, const size_t *info) {
+template <int N> __device__ __forceinline__ void find_transposed(Access &access, size_t num_dims, const size_t *info) {
     size_t last = num_dims - 1;
-    if (info[last] < LEAST_TURNED || last > 0xffff) return;
+    if (info[last] < LEAST_TRANSPOSED || last > 0xffff) return;
 #pragma unroll
     for (int k = 0; k < N; k++) {
         const size_t *strides = info + (k + 1) * num_dims;
         if (access.has(Access::TILES) || strides[last] <= 1) continue;
 #pragma nounroll
         for (size_t d = 0; d < last; d++)
-            if (strides[d] == 1 && info[d] >= LEAST_TURNED)
+            if (strides[d] == 1 && info[d] >= LEAST_TRANSPOSED)
                 access.word = (access.word & 0xffff) | Access::TILES | (uint32_t)d << 16;
     }
 }
@@ -85,10 +85,10 @@ template <int WIDTH, class T>
 __device__ __forceinline__ void lay_out(Access &access, int k, const T *from, size_t num_dims, const size_t *info) {
     const size_t *strides = info + (k + 1) * num_dims;
     size_t last = num_dims - 1, along = last;
-    bool staged = access.has(Access::TILES) && strides[last] > 1 && strides[access.turned()] == 1;
+    bool staged = access.has(Access::TILES) && strides[last] > 1 && strides[access.transposed()] == 1;
     if (staged) {
         access.word |= Access::STAGED(k);
-        along = access.turned();
+        along = access.transposed();
     }
     if (strides[last] == 1) access.word |= Access::UNIT_STRIDE(k);
     if (strides[last] == 0) return;

@@ -26,17 +26,17 @@ struct DirectShape {
     template <class T, int ROWS> using Stage = ::Stage<T, ROWS, VECTORS>;
 };
 
-// A stage as copies leave it: lines of memory, of CHUNKS chunks of 16 bytes each. A line's chunks are exchanged by the
+// A stage as copies leave it: lines of memory, of CHUNKS chunks of 16 bytes each. A line's chunks are swizzled by the
 // line's number, so that the same chunk of eight lines, which readers want at once, is in all banks.
 template <int LINES_, int LINE_BYTES> struct SwizzledLines {
     static constexpr int LINES = LINES_, CHUNKS = LINE_BYTES / 16, BYTES = LINES * LINE_BYTES;
     static_assert((CHUNKS & (CHUNKS - 1)) == 0 && CHUNKS >= 4 && BYTES % 1024 == 0, "places differ by powers of two");
     // The place of a chunk among its line's, and the chunk in such a place.
-    static __device__ __forceinline__ uint32_t exchanged(uint32_t line, uint32_t chunk) {
+    static __device__ __forceinline__ uint32_t swizzled(uint32_t line, uint32_t chunk) {
         return chunk ^ (CHUNKS >= 8 ? line % 8 : line / 2 % 4);
     }
     static __device__ __forceinline__ uint32_t lds_offset(uint32_t line, uint32_t chunk) {
-        return line * LINE_BYTES + exchanged(line, chunk) * 16;
+        return line * LINE_BYTES + swizzled(line, chunk) * 16;
     }
 };
 
@@ -47,7 +47,7 @@ template <class T, int ROWS, class S, bool ALONG_K> struct DirectKBlock : KBlock
     static constexpr int V = Base::V, SIZE = Base::SIZE, DEPTH = Base::DEPTH;
     using Lines = SwizzledLines<ALONG_K ? ROWS : DEPTH, (ALONG_K ? DEPTH : ROWS) * SIZE>;
     static constexpr int VECTORS = Lines::BYTES / 16 / S::THREADS, STEP = S::THREADS / Lines::CHUNKS;
-    static_assert(VECTORS * STEP == Lines::LINES && STEP % 8 == 0, "a thread's vectors are all exchanged alike");
+    static_assert(VECTORS * STEP == Lines::LINES && STEP % 8 == 0, "a thread's vectors are all swizzled alike");
 
     const T *base;
     uint32_t offset[VECTORS];
@@ -55,7 +55,7 @@ template <class T, int ROWS, class S, bool ALONG_K> struct DirectKBlock : KBlock
     // This thread's vector i: its line, and its first element's place in it.
     static __device__ __forceinline__ uint32_t line(int i) { return threadIdx.x / Lines::CHUNKS + i * STEP; }
     static __device__ __forceinline__ uint32_t along() {
-        return Lines::exchanged(line(0), threadIdx.x % Lines::CHUNKS) * V;
+        return Lines::swizzled(line(0), threadIdx.x % Lines::CHUNKS) * V;
     }
     static __device__ __forceinline__ uint32_t lds_offset(int i) { return (threadIdx.x + i * S::THREADS) * 16; }
 
@@ -107,7 +107,7 @@ template <class T, class Lines, int BLOCKS, bool ALONG_K> struct DirectOperand {
     using Fragment = typename Atom::Fragment;
     static constexpr int ROWS = Atom::ROWS, DEPTH = Atom::STEP_CHUNKS * VEC16<T>;
     static_assert(Atom::ROWS == Atom::COLUMNS && (BLOCKS & (BLOCKS - 1)) == 0, "blocks differ in bits of their own");
-    static_assert(ALONG_K || sizeof(T) == 2, "what units turn over");
+    static_assert(ALONG_K || sizeof(T) == 2, "what units transpose");
 
     uint32_t at;
 
@@ -122,11 +122,11 @@ template <class T, class Lines, int BLOCKS, bool ALONG_K> struct DirectOperand {
 #pragma unroll
         for (int i = 0; i < BLOCKS; i++) {
             if constexpr (ALONG_K) {
-                LdsBytes from = exchanged_chunk(lds_stage + at, step * Atom::STEP_CHUNKS);
+                LdsBytes from = swizzled_chunk(lds_stage + at, step * Atom::STEP_CHUNKS);
                 to[i].chunk[0] = Atom::template load<Words>(from + i * ROWS * Lines::CHUNKS * 16);
             } else {
-                LdsBytes from = exchanged_chunk(lds_stage + at, i * (ROWS / VEC16<T>));
-                to[i].chunk[0] = Atom::template load_turned<Words>(from + step * DEPTH * Lines::CHUNKS * 16);
+                LdsBytes from = swizzled_chunk(lds_stage + at, i * (ROWS / VEC16<T>));
+                to[i].chunk[0] = Atom::template load_transposed<Words>(from + step * DEPTH * Lines::CHUNKS * 16);
             }
         }
     }

@@ -22,9 +22,9 @@ template <> struct Words<1> {
     typedef uint8_t type;
 };
 
-// A K-block's stages are staged by all threads, or by the first and the second half of them in turns. What a wavefront
-// knows of its turn when it is compiled: it is the first, the second, or any.
-enum Turn { FIRST_TURN, SECOND_TURN, ANY_TURN };
+// A K-block's stages are staged by all threads, or by the first and the second half of them as ping-pong halves. What a
+// wavefront knows of its half when it is compiled: it is the first, the second, or any.
+enum PingPong { PING, PONG, PING_OR_PONG };
 
 // Where a stage's chunks lie. Eight lanes that read or write 16 bytes each, 16 of 8, or 32 of 4, take turns, and shall
 // touch all banks. Readers have eight consecutive rows, or (CDNA) four and the second four of another eight within 32.
@@ -172,7 +172,7 @@ template <class T, int ROWS, class S> struct KBlock<T, ROWS, S, true> : KBlockBa
     static constexpr int TOTAL = ROWS * S::VECTORS, VECTORS = ceil_div(TOTAL, S::THREADS);
     static constexpr int ROW_STEP = S::THREADS / S::VECTORS;
     static_assert(ROW_STEP % 32 == 0, "a thread's rows begin with the same low bits");
-    static constexpr bool EVEN = TOTAL % S::THREADS == 0, IN_TURNS = false;
+    static constexpr bool EVEN = TOTAL % S::THREADS == 0, IS_PING_PONG = false;
     typedef WordVector<4>::type Vector;
 
     const T *base;
@@ -205,7 +205,7 @@ template <class T, int ROWS, class S> struct KBlock<T, ROWS, S, true> : KBlockBa
         advance_by(base, Base::K_BLOCK);
     }
     // Writes its stage j to LDS.
-    template <Turn> __device__ __forceinline__ void stage(LdsBytes lds_stage, int j) const {
+    template <PingPong> __device__ __forceinline__ void stage(LdsBytes lds_stage, int j) const {
 #pragma unroll
         for (int i = 0; i < VECTORS; i++)
             if (mine(i))
@@ -229,7 +229,7 @@ template <class T, int ROWS, class S> struct KBlock<T, ROWS, S, false> : KBlockB
     static constexpr int PER_STAGE = VECTORS * SEGMENTS * S::VECTORS;
     static constexpr int TOTAL = PER_STAGE * S::STAGES_OF_K_BLOCK, BLOCKS = ceil_div(TOTAL, S::THREADS);
     static constexpr bool EVEN = TOTAL % S::THREADS == 0,
-                          IN_TURNS = PER_STAGE % S::THREADS != 0 && S::STAGES_OF_K_BLOCK > 1;
+                          IS_PING_PONG = PER_STAGE % S::THREADS != 0 && S::STAGES_OF_K_BLOCK > 1;
     typedef WordVector<4>::type Vector;
     typedef typename WordVector<SEGMENT_BYTES / 4>::type Segment;
 
@@ -319,10 +319,12 @@ template <class T, int ROWS, class S> struct KBlock<T, ROWS, S, false> : KBlockB
         advance_by(base, Base::K_BLOCK * this->ld);
     }
 
-    template <Turn TURN> __device__ __forceinline__ void stage(LdsBytes to, int j) { stage<TURN>(to, j, held); }
-    template <Turn TURN> __device__ __forceinline__ void stage(LdsBytes to, int j, const Held &from) {
-        constexpr int FIRST = TURN == SECOND_TURN ? S::THREADS / 2 : 0,
-                      END = TURN == FIRST_TURN ? S::THREADS / 2 : S::THREADS;
+    template <PingPong PING_PONG> __device__ __forceinline__ void stage(LdsBytes to, int j) {
+        stage<PING_PONG>(to, j, held);
+    }
+    template <PingPong PING_PONG> __device__ __forceinline__ void stage(LdsBytes to, int j, const Held &from) {
+        constexpr int FIRST = PING_PONG == PONG ? S::THREADS / 2 : 0,
+                      END = PING_PONG == PING ? S::THREADS / 2 : S::THREADS;
         // Lest the compiler permute blocks that are staged in one of several places before all of them.
 #pragma unroll
         for (uint32_t &selector : selectors) pin_uniform(selector);

@@ -83,7 +83,7 @@
     X(TYPE, Direct, 64, 64, 2, 2, 128, 4, 1, 64, InKernel)          \
     X(TYPE, Direct, 128, 32, 4, 1, 128, 4, 1, 80, InKernel)         \
     SUM(TYPE)
-// Nobody turns bytes over on their way from LDS, nor f64, whose larger tiles' sums would take too many registers.
+// Nobody transposes bytes on their way from LDS, nor f64, whose larger tiles' sums would take too many registers.
 #define MATMUL_KERNELS_Nvidia(X, SUM)                        \
     MATMUL_DIRECT_TILES(X, SUM, bf16)                        \
     MATMUL_DIRECT_TILES(X, SUM, f16)                         \

@@ -55,23 +55,23 @@ __device__ __forceinline__ V load_if(const T *base, uint32_t uniform, uint32_t l
 }
 #endif
 
-// A K-block in LDS: a line of 128 bytes of k for each row, in chunks of 16 bytes that are exchanged by the row's
+// A K-block in LDS: a line of 128 bytes of k for each row, in chunks of 16 bytes that are swizzled by the row's
 // number. Readers want the same chunk of eight rows at once, those of CDNA of four and the second four of another eight
-// within 32; writers have half of the chunks of two rows of which one has its halves exchanged, or of transposed blocks
+// within 32; writers have half of the chunks of two rows of which one has its halves swizzled, or of transposed blocks
 // the same chunk of every eighth row.
 template <class T, int ROWS> struct CacheLines {
     static constexpr int LINE = 128, CHUNK = 16, OF_VECTOR = 1, CHUNKS = LINE / CHUNK, BYTES = ROWS * LINE;
     // Elements of a vector are together, and blocks' rows shifted by their first bits.
     static constexpr int CHUNK_PITCH = CHUNK, LATE_ROW = 0;
-    // What a row's chunks are exchanged by; of rows without common bits, the sum's by both of theirs.
-    static __device__ __forceinline__ constexpr uint32_t exchanged(uint32_t row) {
+    // What a row's chunks are swizzled by; of rows without common bits, the sum's by both of theirs.
+    static __device__ __forceinline__ constexpr uint32_t swizzle(uint32_t row) {
         return (row ^ row / max_of(CHUNKS, VEC16<T>)) % CHUNKS;
     }
     static __device__ __forceinline__ uint32_t lds_offset(uint32_t row, uint32_t chunk) {
-        return row * LINE + (chunk ^ exchanged(row)) * CHUNK;
+        return row * LINE + (chunk ^ swizzle(row)) * CHUNK;
     }
     static __device__ __forceinline__ LdsBytes after(LdsBytes to, int rows) {
-        return exchanged_chunk(to, exchanged(rows)) + rows * LINE;
+        return swizzled_chunk(to, swizzle(rows)) + rows * LINE;
     }
     static __device__ __forceinline__ void store(LdsBytes to, WordVector<4>::type words) { lds_store(to, words); }
 };
@@ -94,12 +94,12 @@ struct PipelinedShape {
     static constexpr int loaded(int rows) { return ceil_div(rows, THREADS / 4) * (THREADS / 4); }
 };
 
-// An operand on its way. Its members count what a thread does for half a K-block in its turn: writes to LDS, and vector
+// An operand on its way. Its members count what a thread does for half a K-block in its half: writes to LDS, and vector
 // instructions for them.
 template <class T, int ROWS, class S, bool ALONG_K> struct PipelinedKBlock : KBlock<T, S::loaded(ROWS), S, ALONG_K> {
     using Base = KBlock<T, S::loaded(ROWS), S, ALONG_K>;
-    static constexpr int loads(Turn) { return Base::BLOCKS * Base::LINES; }
-    static_assert(Base::BLOCKS == 1 && Base::IN_TURNS, "a thread has a block of one half");
+    static constexpr int loads(PingPong) { return Base::BLOCKS * Base::LINES; }
+    static_assert(Base::BLOCKS == 1 && Base::IS_PING_PONG, "a thread has a block of one half");
 
     typename Base::Held held[S::PREFETCH];
 
@@ -108,7 +108,7 @@ template <class T, int ROWS, class S, bool ALONG_K> struct PipelinedKBlock : KBl
         : Base(matrix, ld, start, min_of(rows, start + ROWS), begin, end) {}
     // Reads the next K-block to a place for it, if it is within reach, and moves on. A line's offset is a lane's, which
     // takes a register, but no addition in each K-block.
-    template <Turn> __device__ __forceinline__ void load(int to, uint32_t reach) {
+    template <PingPong> __device__ __forceinline__ void load(int to, uint32_t reach) {
         constexpr bool OFFSETS = S::IN_STEP;
         uint32_t ld = (uint32_t)this->ld;
         opaque(this->offset[0][0]);
@@ -123,13 +123,13 @@ template <class T, int ROWS, class S, bool ALONG_K> struct PipelinedKBlock : KBl
         advance_by(this->base, Base::K_BLOCK * ld);
     }
     // Writes a half of the K-block in that place to LDS.
-    template <Turn TURN> __device__ __forceinline__ void stage(LdsBytes k_block, int half, int from) {
-        Base::template stage<TURN>(k_block, half, held[from]);
+    template <PingPong PING_PONG> __device__ __forceinline__ void stage(LdsBytes k_block, int half, int from) {
+        Base::template stage<PING_PONG>(k_block, half, held[from]);
     }
-    static constexpr int writes(Turn turn, int half) { return turn == half ? Base::V : 0; }
+    static constexpr int writes(PingPong ping_pong, int half) { return ping_pong == half ? Base::V : 0; }
     // Each permutes four bytes; those of single bytes were halves of a permutation before.
-    static constexpr int vector(Turn turn, int half) {
-        return sizeof(T) == 4 ? 0 : writes(turn, half) * Base::SEGMENT_BYTES / 4 * (sizeof(T) == 1 ? 2 : 1);
+    static constexpr int vector(PingPong ping_pong, int half) {
+        return sizeof(T) == 4 ? 0 : writes(ping_pong, half) * Base::SEGMENT_BYTES / 4 * (sizeof(T) == 1 ? 2 : 1);
     }
 };
 
@@ -142,15 +142,15 @@ struct PipelinedKBlock<T, ROWS, S, true> : KBlockBase<T, S::loaded(ROWS), S, tru
     static constexpr int STEP = S::THREADS / Stage::CHUNKS, PAIRS = S::loaded(ROWS) / (2 * STEP);
     static constexpr int HALF = Stage::CHUNKS / 2;
     static_assert(STEP % 32 == 0, "a thread's rows differ in high bits");
-    static constexpr bool IN_TURNS = false;
+    static constexpr bool IS_PING_PONG = false;
     // The second half of the threads have the last of the rows, which may be none of the tile's.
     static constexpr bool SPARE = S::loaded(ROWS) - ROWS >= STEP / 2;
-    static constexpr bool is_spare(Turn turn, int i, int j) {
-        return SPARE && turn == SECOND_TURN && i == PAIRS - 1 && j == 1;
+    static constexpr bool is_spare(PingPong ping_pong, int i, int j) {
+        return SPARE && ping_pong == PONG && i == PAIRS - 1 && j == 1;
     }
-    static constexpr int loads(Turn turn) { return 2 * PAIRS - is_spare(turn, PAIRS - 1, 1); }
-    static constexpr int writes(Turn, int) { return PAIRS; }
-    static constexpr int vector(Turn, int) { return 4 * PAIRS; }
+    static constexpr int loads(PingPong ping_pong) { return 2 * PAIRS - is_spare(ping_pong, PAIRS - 1, 1); }
+    static constexpr int writes(PingPong, int) { return PAIRS; }
+    static constexpr int vector(PingPong, int) { return 4 * PAIRS; }
     typedef WordVector<4>::type Vector;
 
     const T *base;
@@ -160,9 +160,9 @@ struct PipelinedKBlock<T, ROWS, S, true> : KBlockBase<T, S::loaded(ROWS), S, tru
     static __device__ __forceinline__ uint32_t chunk(int of_pair) {
         return threadIdx.x % Stage::CHUNKS ^ of_pair * HALF;
     }
-    // Of pair 0. The second rows differ from the first ones in one of the bits by which lines' halves are exchanged.
+    // Of pair 0. The second rows differ from the first ones in one of the bits by which lines' halves are swizzled.
     static __device__ __forceinline__ uint32_t row(int of_pair) {
-        return (threadIdx.x / Stage::CHUNKS ^ (Stage::exchanged(STEP) & HALF ? 0 : of_pair * HALF)) + of_pair * STEP;
+        return (threadIdx.x / Stage::CHUNKS ^ (Stage::swizzle(STEP) & HALF ? 0 : of_pair * HALF)) + of_pair * STEP;
     }
 
     __device__ __forceinline__ PipelinedKBlock(const T *matrix, int64_t ld, uint32_t start, uint32_t rows,
@@ -177,19 +177,19 @@ struct PipelinedKBlock<T, ROWS, S, true> : KBlockBase<T, S::loaded(ROWS), S, tru
             }
     }
 
-    template <Turn TURN> __device__ __forceinline__ void load(int to, uint32_t reach) {
+    template <PingPong PING_PONG> __device__ __forceinline__ void load(int to, uint32_t reach) {
 #pragma unroll
         for (int i = 0; i < PAIRS; i++)
 #pragma unroll
             for (int j = 0; j < 2; j++) {
-                if (is_spare(TURN, i, j)) continue;
+                if (is_spare(PING_PONG, i, j)) continue;
                 opaque(offset[i][j]);
                 if constexpr (S::PREFETCH == 1) held[to][i][j] = load_vector<Vector>(base, offset[i][j]);
                 else held[to][i][j] = load_if<Vector>(base, 0, offset[i][j], reach);
             }
         advance_by(base, Base::K_BLOCK);
     }
-    template <Turn> __device__ __forceinline__ void stage(LdsBytes k_block, int half, int from) const {
+    template <PingPong> __device__ __forceinline__ void stage(LdsBytes k_block, int half, int from) const {
         // Which of a pair this thread has of that half.
         bool second = chunk(half) >= HALF;
         uint32_t at = second ? Stage::lds_offset(row(1), chunk(1)) : Stage::lds_offset(row(0), chunk(0));
@@ -206,14 +206,14 @@ template <class T, class S, bool A_ALONG_K, bool B_ALONG_K,
 struct PipelinedKBlocks {
     using KBlockA = PipelinedKBlock<T, S::M, S, A_ALONG_K>;
     using KBlockB = PipelinedKBlock<T, S::N, S, B_ALONG_K>;
-    static constexpr bool IN_TURNS = KBlockA::IN_TURNS || KBlockB::IN_TURNS;
+    static constexpr bool IS_PING_PONG = KBlockA::IS_PING_PONG || KBlockB::IS_PING_PONG;
     static constexpr int SHARE = 4, TOGETHER = S::IN_STEP ? 2 : 1;
-    static constexpr int loads(Turn turn) { return KBlockA::loads(turn) + KBlockB::loads(turn); }
-    static constexpr int writes(Turn turn, int half) {
-        return KBlockA::writes(turn, half) + KBlockB::writes(turn, half);
+    static constexpr int loads(PingPong ping_pong) { return KBlockA::loads(ping_pong) + KBlockB::loads(ping_pong); }
+    static constexpr int writes(PingPong ping_pong, int half) {
+        return KBlockA::writes(ping_pong, half) + KBlockB::writes(ping_pong, half);
     }
-    static constexpr int vector(Turn turn, int half) {
-        return KBlockA::vector(turn, half) + KBlockB::vector(turn, half);
+    static constexpr int vector(PingPong ping_pong, int half) {
+        return KBlockA::vector(ping_pong, half) + KBlockB::vector(ping_pong, half);
     }
 
     KBlockA a;
@@ -225,14 +225,14 @@ struct PipelinedKBlocks {
     __device__ __forceinline__ const T *after(uint32_t k_blocks) const {
         return a.base + (uint64_t)k_blocks * KBlockA::K_BLOCK * (A_ALONG_K ? 1 : (uint32_t)a.ld);
     }
-    template <Turn TURN> __device__ __forceinline__ void load(int to, uint32_t reach) {
-        a.template load<TURN>(to, reach);
-        b.template load<TURN>(to, reach);
+    template <PingPong PING_PONG> __device__ __forceinline__ void load(int to, uint32_t reach) {
+        a.template load<PING_PONG>(to, reach);
+        b.template load<PING_PONG>(to, reach);
     }
-    template <Turn TURN> __device__ __forceinline__ void stage(LdsBytes k_block_a, LdsBytes k_block_b, int half,
-                                                               int from) {
-        a.template stage<TURN>(k_block_a, half, from);
-        b.template stage<TURN>(k_block_b, half, from);
+    template <PingPong PING_PONG> __device__ __forceinline__ void stage(LdsBytes k_block_a, LdsBytes k_block_b,
+                                                                        int half, int from) {
+        a.template stage<PING_PONG>(k_block_a, half, from);
+        b.template stage<PING_PONG>(k_block_b, half, from);
     }
 };
 
@@ -243,13 +243,13 @@ template <class T, class S> struct PipelinedKBlocks<T, S, false, false, true> {
     using KBlockB = PipelinedKBlock<T, S::N, S, false>;
     using Stage = typename KBlockA::Stage;
     static constexpr int V = KBlockA::V, LINES = V, ROWS = S::loaded(S::M), EACH = S::THREADS / 4;
-    static constexpr bool IN_TURNS = true;
+    static constexpr bool IS_PING_PONG = true;
     static constexpr int SHARE = 2, TOGETHER = 2;
     static_assert(S::PREFETCH == 1 && S::loaded(S::N) == ROWS && ROWS / V * S::VECTORS == EACH && EACH % S::WAVE == 0,
                   "a quarter of the wavefronts has half of a K-block");
-    static constexpr int loads(Turn) { return LINES; }
-    static constexpr int writes(Turn turn, int half) { return turn == half ? V : 0; }
-    static constexpr int vector(Turn turn, int half) { return writes(turn, half) * LINES / 2; }
+    static constexpr int loads(PingPong) { return LINES; }
+    static constexpr int writes(PingPong ping_pong, int half) { return ping_pong == half ? V : 0; }
+    static constexpr int vector(PingPong ping_pong, int half) { return writes(ping_pong, half) * LINES / 2; }
     typedef WordVector<4>::type Vector;
 
     const T *base;
@@ -277,7 +277,7 @@ template <class T, class S> struct PipelinedKBlocks<T, S, false, false, true> {
     __device__ __forceinline__ const T *after(uint32_t k_blocks) const {
         return base + (uint64_t)k_blocks * KBlockA::K_BLOCK * ld;
     }
-    template <Turn> __device__ __forceinline__ void load(int, uint32_t) {
+    template <PingPong> __device__ __forceinline__ void load(int, uint32_t) {
 #pragma unroll
         for (int l = 0; l < LINES; l++) {
             opaque(offset[l]);
@@ -285,8 +285,8 @@ template <class T, class S> struct PipelinedKBlocks<T, S, false, false, true> {
         }
         advance_by(base, KBlockA::K_BLOCK * ld);
     }
-    template <Turn TURN> __device__ __forceinline__ void stage(LdsBytes k_block_a, LdsBytes, int half, int) {
-        if (TURN != half) return;
+    template <PingPong PING_PONG> __device__ __forceinline__ void stage(LdsBytes k_block_a, LdsBytes, int half, int) {
+        if (PING_PONG != half) return;
         // Lest the compiler permute what is staged in one of several places before all of them.
 #pragma unroll
         for (uint32_t &selector : selectors) pin_uniform(selector);
@@ -319,7 +319,7 @@ template <class T, class Stage, int BLOCKS, int BLOCK> struct PipelinedOperand {
         using Words = typename Fragment::Words;
 #pragma unroll
         for (int i = first; i < end; i++) {
-            LdsBytes from = Stage::after(exchanged_chunk(k_block + at, step * Atom::STEP_CHUNKS), i * BLOCK);
+            LdsBytes from = Stage::after(swizzled_chunk(k_block + at, step * Atom::STEP_CHUNKS), i * BLOCK);
             to[i].chunk[0] = Atom::template load<Words>(from);
         }
     }
@@ -381,11 +381,11 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
     static_assert(Tile::LDS_BYTES <= LDS_MOST, "what a workgroup may have");
     static_assert(Scales::LDS_BYTES == 0, "the lines fill it");
     // What the first product needs comes last: one wait is for all then, which is later. By the clock that is faster,
-    // but where a wavefront has fewer rows and no operand is turned over.
-    static constexpr bool IS_TURNED = OP_A != Op::T || OP_B != Op::N;
-    static constexpr int LATE = S::IN_STEP && (IS_TURNED || !Tile::UNEVEN) ? 1 : 0;
-    // Where both operands' turns differ, the code would be so long that the compiler inlined no functions any more.
-    static constexpr bool HAS_ODD = !KBlockA::IN_TURNS || !KBlockB::IN_TURNS;
+    // but where a wavefront has fewer rows and no operand is transposed.
+    static constexpr bool IS_TRANSPOSED = OP_A != Op::T || OP_B != Op::N;
+    static constexpr int LATE = S::IN_STEP && (IS_TRANSPOSED || !Tile::UNEVEN) ? 1 : 0;
+    // Where both operands' halves differ, the code would be so long that the compiler inlined no functions any more.
+    static constexpr bool HAS_ODD = !KBlockA::IS_PING_PONG || !KBlockB::IS_PING_PONG;
 
     LdsBytes &k_block_a, &k_block_b;
     KBlocks &on_way;
@@ -405,13 +405,13 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
         tile.pin();
     }
     // Load: the next K-block, global -> registers.
-    template <Turn TURN> __device__ __forceinline__ void load(int to = 0, uint32_t reach = ALL) {
+    template <PingPong PING_PONG> __device__ __forceinline__ void load(int to = 0, uint32_t reach = ALL) {
         scales.load();
-        on_way.template load<TURN>(to, reach);
+        on_way.template load<PING_PONG>(to, reach);
     }
     // Stage: a half of a K-block, registers -> LDS.
-    template <Turn TURN> __device__ __forceinline__ void stage(int half, int from = 0) {
-        on_way.template stage<TURN>(k_block_a, k_block_b, half, from);
+    template <PingPong PING_PONG> __device__ __forceinline__ void stage(int half, int from = 0) {
+        on_way.template stage<PING_PONG>(k_block_a, k_block_b, half, from);
     }
     // Read: a step's fragments, LDS -> registers.
     __device__ __forceinline__ void read(int step, int rows) {
@@ -433,24 +433,24 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
 
     // The K-block in place `now`, behind which that in `next` is on its way, and another will be, if there are MORE and
     // it is within reach.
-    template <Turn TURN, bool MORE>
+    template <PingPong PING_PONG, bool MORE>
     __device__ __forceinline__ void multiply_k_block(int now = 0, int next = 0, uint32_t reach = ALL) {
-        constexpr int ROWS = Tile::blocks_of(TURN == SECOND_TURN), READS = ROWS + Tile::BLOCKS_N;
+        constexpr int ROWS = Tile::blocks_of(PING_PONG == PONG), READS = ROWS + Tile::BLOCKS_N;
         constexpr int PRODUCTS = ROWS * Tile::BLOCKS_N * Atom::INSTRUCTIONS,
                       FIRST = ROWS * FIRST_BLOCKS * Atom::INSTRUCTIONS;
-        constexpr int LOADS = MORE ? KBlocks::loads(TURN) : 0;
+        constexpr int LOADS = MORE ? KBlocks::loads(PING_PONG) : 0;
         // The fewer rows, the shorter is the loop: its writes and loads are closer together, lest loads be waited for.
         constexpr bool SHORT = ROWS < Tile::BLOCKS_M;
         constexpr int ROOM = LOADS == 0 ? PRODUCTS : SHORT ? 2 : max_of(PRODUCTS / KBlocks::SHARE, 4);
-        constexpr int WRITES[2] = {KBlocks::writes(TURN, 0), KBlocks::writes(TURN, 1)};
-        constexpr int VECTOR[2] = {KBlocks::vector(TURN, 0), KBlocks::vector(TURN, 1)};
+        constexpr int WRITES[2] = {KBlocks::writes(PING_PONG, 0), KBlocks::writes(PING_PONG, 1)};
+        constexpr int VECTOR[2] = {KBlocks::vector(PING_PONG, 0), KBlocks::vector(PING_PONG, 1)};
         // The rest of the last K-block's.
         scales.promote(tile, k_block_a, 0, FIRST_BLOCKS);
         scales.prepare(tile, k_block_a, 0);
         scales.begin(tile);
         if (WRITES[0] == 0) wait_for_operands<S, true>();
-        stage<TURN>(1, now);
-        if (MORE) load<TURN>(now, reach);
+        stage<PING_PONG>(1, now);
+        if (MORE) load<PING_PONG>(now, reach);
         read(1, ROWS);
         multiply(0, ROWS);
         interleave<PRODUCTS, READS, WRITES[1], VECTOR[1], LOADS,
@@ -466,7 +466,7 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
             interleave<PRODUCTS, READS, 0, 0, 0>();
         }
         wait_for_operands<S, (MORE && WRITES[0] > 0)>();
-        if (MORE) stage<TURN>(0, next);
+        if (MORE) stage<PING_PONG>(0, next);
         multiply(STEPS - 1, ROWS, 0, FIRST_BLOCKS);
         interleave<FIRST, 0, MORE ? WRITES[0] : 0, VECTOR[0], 0>();
         barrier();
@@ -477,14 +477,14 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
     }
 
     // The main loop of wavefronts whose turn it is.
-    template <Turn TURN> __device__ __forceinline__ void multiply_k_blocks(uint32_t k_blocks) {
-        load<TURN>();
-        if constexpr (S::PREFETCH == 2) load<TURN>(1);
+    template <PingPong PING_PONG> __device__ __forceinline__ void multiply_k_blocks(uint32_t k_blocks) {
+        load<PING_PONG>();
+        if constexpr (S::PREFETCH == 2) load<PING_PONG>(1);
         begin();
-        if (KBlocks::writes(TURN, 0) > 0) wait_for_operands<S, true>();
-        stage<TURN>(0);
+        if (KBlocks::writes(PING_PONG, 0) > 0) wait_for_operands<S, true>();
+        stage<PING_PONG>(0);
         barrier();
-        read(0, Tile::blocks_of(TURN == SECOND_TURN));
+        read(0, Tile::blocks_of(PING_PONG == PONG));
         in_order();
         if constexpr (S::PREFETCH == 2) {
             // Two at a time, and one end alone: of others the compiler would not know what they wait for.
@@ -493,17 +493,17 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
             opaque_uniform(all);
 #pragma unroll 1
             do {
-                multiply_k_block<TURN, true>(0, 1, left > 2 ? all : 0);
-                multiply_k_block<TURN, true>(1, 0, left > 3 ? all : 0);
+                multiply_k_block<PING_PONG, true>(0, 1, left > 2 ? all : 0);
+                multiply_k_block<PING_PONG, true>(1, 0, left > 3 ? all : 0);
                 left -= 2;
             } while (left > 1);
-            if (HAS_ODD && left == 1) multiply_k_block<TURN, false>();
+            if (HAS_ODD && left == 1) multiply_k_block<PING_PONG, false>();
         } else {
             const T *end = on_way.after(k_blocks - 1);
 #pragma unroll 1
-            do multiply_k_block<TURN, true>();
+            do multiply_k_block<PING_PONG, true>();
             while (on_way.at() != end);
-            multiply_k_block<TURN, false>();
+            multiply_k_block<PING_PONG, false>();
         }
         scales.promote(tile, k_block_a, 0, FIRST_BLOCKS);
     }
@@ -563,9 +563,10 @@ __device__ __forceinline__ void matmul_pipelined(const typename Scheme<T, S>::Pr
         k_blocks = 0;
         loop.begin();
     } else {
-        if constexpr (!KBlocks::IN_TURNS && !Loop::Tile::UNEVEN) loop.template multiply_k_blocks<ANY_TURN>(k_blocks);
-        else if (uniform(threadIdx.x / (S::THREADS / 2)) == 0) loop.template multiply_k_blocks<FIRST_TURN>(k_blocks);
-        else loop.template multiply_k_blocks<SECOND_TURN>(k_blocks);
+        if constexpr (!KBlocks::IS_PING_PONG && !Loop::Tile::UNEVEN)
+            loop.template multiply_k_blocks<PING_OR_PONG>(k_blocks);
+        else if (uniform(threadIdx.x / (S::THREADS / 2)) == 0) loop.template multiply_k_blocks<PING>(k_blocks);
+        else loop.template multiply_k_blocks<PONG>(k_blocks);
     }
     uint32_t k = coords.begin + k_blocks * KBlockA::K_BLOCK;
     if (__builtin_expect(k < coords.end, 0)) loop.multiply_rest(problem, coords, k);

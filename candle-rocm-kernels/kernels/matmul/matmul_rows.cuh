@@ -33,7 +33,7 @@ template <> struct Widened<f8e4m3_t> {
     }
 };
 
-// B's K-block in LDS: of each column a line of 128 bytes, whose halves are exchanged in every other column: eight lanes
+// B's K-block in LDS: of each column a line of 128 bytes, whose halves are swizzled in every other column: eight lanes
 // read four chunks of 16 bytes of one half of two columns.
 template <class T, int COLUMNS> struct ColumnLines {
     static constexpr int CHUNK = 16, LINE = 128, BYTES = COLUMNS * LINE;

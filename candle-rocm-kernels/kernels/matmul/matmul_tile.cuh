@@ -128,9 +128,9 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
         b.load();
     }
     // Stage: a stage of the K-block, registers -> LDS.
-    template <Turn TURN> __device__ __forceinline__ void stage(uint32_t buffer, int lds_stage) {
-        a.template stage<TURN>(stage_a(buffer), lds_stage);
-        b.template stage<TURN>(stage_b(buffer), lds_stage);
+    template <PingPong PING_PONG> __device__ __forceinline__ void stage(uint32_t buffer, int lds_stage) {
+        a.template stage<PING_PONG>(stage_a(buffer), lds_stage);
+        b.template stage<PING_PONG>(stage_b(buffer), lds_stage);
     }
     // Multiply: a stage, LDS -> registers -> sums.
     __device__ __forceinline__ void multiply(uint32_t buffer) {
@@ -148,18 +148,18 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
 
     // The schedule: what stands between two barriers runs while others multiply. `more` says that a K-block follows.
     // Lest its loads sink below the products, or waits for them rise above those, nothing passes in_order().
-    template <Turn TURN> __device__ __forceinline__ void start() {
+    template <PingPong PING_PONG> __device__ __forceinline__ void start() {
         load();
         begin();
-        stage<TURN>(0, 0);
+        stage<PING_PONG>(0, 0);
         scales.stage(lds_scales(), 0);
         lds_barrier();
     }
-    template <Turn TURN, class More> __device__ __forceinline__ void multiply_k_block(More more) {
+    template <PingPong PING_PONG, class More> __device__ __forceinline__ void multiply_k_block(More more) {
 #pragma unroll
         for (int j = 0; j < S::STAGES_OF_K_BLOCK; j++) {
             uint32_t now = S::STAGES_OF_K_BLOCK % 2 == 0 ? j % 2 : buffer, next = now ^ 1;
-            if (j + 1 < S::STAGES_OF_K_BLOCK) stage<TURN>(next, j + 1);
+            if (j + 1 < S::STAGES_OF_K_BLOCK) stage<PING_PONG>(next, j + 1);
             // The K-block's registers are free before its last two stages, or, if it has but one, before that.
             if (j == max_of(S::STAGES_OF_K_BLOCK - 2, 0) && more) {
                 load();
@@ -174,7 +174,7 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
             if (is_last) scales.promote(tile, lds_scales(), scaled);
             if (j + 1 == S::STAGES_OF_K_BLOCK && more) {
                 in_order();
-                stage<TURN>(next, 0);
+                stage<PING_PONG>(next, 0);
                 scales.stage(lds_scales(), scaled ^ 1);
             }
             lds_barrier();
@@ -182,13 +182,13 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
         }
         scaled ^= 1;
     }
-    template <Turn TURN> __device__ __forceinline__ void multiply_k_blocks() {
-        start<TURN>();
+    template <PingPong PING_PONG> __device__ __forceinline__ void multiply_k_blocks() {
+        start<PING_PONG>();
         uint32_t left = k_blocks;
 #pragma unroll 1
-        do multiply_k_block<TURN>(Constant<true>());
+        do multiply_k_block<PING_PONG>(Constant<true>());
         while (--left > 1);
-        multiply_k_block<TURN>(Constant<false>());
+        multiply_k_block<PING_PONG>(Constant<false>());
     }
 
     // What is left from k on, and products that have no whole K-blocks.
@@ -228,22 +228,22 @@ __device__ __forceinline__ void matmul_tile(const typename Scheme<T, S>::Problem
     Loop loop = {lds, a, b, tile, scales, of_a, of_b, k_blocks, buffer, scaled};
     if (!Loop::LATE) loop.locate(lane_id());
 
-    // Where two turns have loops of their own, neither has a branch, and what they stage is known when they are
+    // Where two halves have loops of their own, neither has a branch, and what they stage is known when they are
     // compiled. So are the last K-block, after which none is loaded, and a single one, for whose sake a loop's
     // registers would be copied.
     if (__builtin_expect(k_blocks == 0, 0)) {
         loop.begin();
     } else if constexpr (!Loop::Atom::UNROLLED) {
-        loop.template start<ANY_TURN>();
+        loop.template start<PING_OR_PONG>();
 #pragma unroll 1
-        for (uint32_t left = k_blocks; left > 0; left--) loop.template multiply_k_block<ANY_TURN>(left > 1);
+        for (uint32_t left = k_blocks; left > 0; left--) loop.template multiply_k_block<PING_OR_PONG>(left > 1);
     } else if (__builtin_expect(k_blocks == 1, 0)) {
-        loop.template start<ANY_TURN>();
-        loop.template multiply_k_block<ANY_TURN>(Constant<false>());
+        loop.template start<PING_OR_PONG>();
+        loop.template multiply_k_block<PING_OR_PONG>(Constant<false>());
     } else {
-        if constexpr (!KBlockA::IN_TURNS && !KBlockB::IN_TURNS) loop.template multiply_k_blocks<ANY_TURN>();
-        else if (uniform(threadIdx.x / (S::THREADS / 2)) == 0) loop.template multiply_k_blocks<FIRST_TURN>();
-        else loop.template multiply_k_blocks<SECOND_TURN>();
+        if constexpr (!KBlockA::IS_PING_PONG && !KBlockB::IS_PING_PONG) loop.template multiply_k_blocks<PING_OR_PONG>();
+        else if (uniform(threadIdx.x / (S::THREADS / 2)) == 0) loop.template multiply_k_blocks<PING>();
+        else loop.template multiply_k_blocks<PONG>();
     }
     loop.multiply_rest(coords, coords.begin + k_blocks * KBlockA::K_BLOCK);
     scales.finish(tile);

@@ -19,7 +19,7 @@ template <class Tile> struct WholeTile {
     static constexpr int VECTORS = CHUNKS / OF_VECTOR;
     static_assert(TOGETHER == 4 && Atom::ROWS == 32 && Atom::SUMS == 16, "a lane has every other chunk of a column");
 
-    // A column has the first chunks of its vectors, then the second ones. They are exchanged by the column's number.
+    // A column has the first chunks of its vectors, then the second ones. They are swizzled by the column's number.
     static __device__ __forceinline__ uint32_t lds_offset(uint32_t column, uint32_t chunk) {
         return column * COLUMN + (chunk ^ column % CHUNKS) * CHUNK;
     }
@@ -47,7 +47,7 @@ template <class Tile> struct WholeTile {
                 Sum scaled[V];
 #pragma unroll
                 for (int j = 0; j < OF_VECTOR; j++) {
-                    LdsBytes chunk = exchanged_chunk(from, j * VECTORS ^ i * EACH % CHUNKS) + i * EACH * COLUMN;
+                    LdsBytes chunk = swizzled_chunk(from, j * VECTORS ^ i * EACH % CHUNKS) + i * EACH * COLUMN;
                     auto sums = bit_cast<vec<Sum, TOGETHER>>(lds_load<WordVector<4>::type>(chunk));
 #pragma unroll
                     for (int e = 0; e < TOGETHER; e++) scaled[j * TOGETHER + e] = alpha * sums[e];
@@ -69,18 +69,18 @@ private:
             vec<Sum, TOGETHER> chunk;
 #pragma unroll
             for (int e = 0; e < TOGETHER; e++) chunk[e] = sums[i % OF_BLOCK * TOGETHER + e];
-            lds_store(exchanged_chunk(to, i * (OF_VECTOR > 1 ? 1 : 2)), bit_cast<WordVector<4>::type>(chunk));
+            lds_store(swizzled_chunk(to, i * (OF_VECTOR > 1 ? 1 : 2)), bit_cast<WordVector<4>::type>(chunk));
         }
     }
 };
 
-// Whether a kernel that turns none, one or both of its operands over lacks scalar registers to keep what its end needs,
+// Whether a kernel that transposes none, one or both of its operands lacks scalar registers to keep what its end needs,
 // and reads that anew there, which takes a scalar load's time.
-constexpr bool lacks_registers(int turned) {
+constexpr bool lacks_registers(int transposed) {
 #if !defined(__HIP__) || WAVEFRONT == 32
     return false;
 #elif defined(AMD_MFMA) && AMD_MFMA > 2
-    return turned == 2;
+    return transposed == 2;
 #else
     return true;
 #endif

@@ -13,7 +13,7 @@ template <class V> __device__ __forceinline__ void lds_store(LdsBytes to, V valu
 __device__ __forceinline__ uint32_t lds_address(const LDS_MEMORY char *at) { return (uint32_t)(uintptr_t)at; }
 // The place of the chunk of 16 bytes whose number differs in the bits `chunks`, where as many chunks begin at a
 // multiple of their bytes.
-__device__ __forceinline__ LdsBytes exchanged_chunk(LdsBytes place, uint32_t chunks) {
+__device__ __forceinline__ LdsBytes swizzled_chunk(LdsBytes place, uint32_t chunks) {
     return (LdsBytes)(uintptr_t)(lds_address(place) ^ chunks * 16);
 }
 

@@ -84,13 +84,13 @@ template <class F> struct Pair {
     F b;
 };
 
-// Cosine and sine of `turn`, a fraction of a turn in units of 2^-32 or 2^-64.
-template <class F, class Turn, class Signed> __device__ __forceinline__ Pair<F> cos_sin(Turn turn) {
+// Cosine and sine of `fraction`, a fraction of a turn in units of 2^-32 or 2^-64.
+template <class F, class Fraction, class Signed> __device__ __forceinline__ Pair<F> cos_sin(Fraction fraction) {
     // The nearest quarter, and what remains: -1/2 to 1/2 of a quarter, exactly.
-    constexpr int BITS = sizeof(Turn) * 8 - 2;
-    uint32_t quarter = (uint32_t)((turn + ((Turn)1 << (BITS - 1))) >> BITS);
-    Signed rest = (Signed)(turn - ((Turn)quarter << BITS));
-    F x = (F)rest * (F)(1.57079632679489661923 / (double)((Turn)1 << BITS));
+    constexpr int BITS = sizeof(Fraction) * 8 - 2;
+    uint32_t quarter = (uint32_t)((fraction + ((Fraction)1 << (BITS - 1))) >> BITS);
+    Signed rest = (Signed)(fraction - ((Fraction)quarter << BITS));
+    F x = (F)rest * (F)(1.57079632679489661923 / (double)((Fraction)1 << BITS));
     F square = x * x;
     F sine = 0, cosine = 0;
     // x - x^3/3! + ... and 1 - x^2/2! + ..., by Horner's rule with the ratios of successive terms.
@@ -150,8 +150,8 @@ struct NormalF64 {
     static constexpr int NUMBERS = 2;
     static constexpr Kind KIND = Kind::NormalF64;
     static __device__ __forceinline__ void make(const Words4 &words, double *out) {
-        uint64_t turn = (uint64_t)words.w[3] << 32 | words.w[2];
-        Pair<double> pair = box_muller(unit(words.w[0], words.w[1]), cos_sin<double, uint64_t, int64_t>(turn));
+        uint64_t fraction = (uint64_t)words.w[3] << 32 | words.w[2];
+        Pair<double> pair = box_muller(unit(words.w[0], words.w[1]), cos_sin<double, uint64_t, int64_t>(fraction));
         out[0] = pair.a;
         out[1] = pair.b;
     }

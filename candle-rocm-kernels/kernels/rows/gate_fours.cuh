@@ -210,7 +210,7 @@ __device__ __forceinline__ void rank_groups(bool (&open)[MINE], const GateOption
     }
     uint32_t ranks[MINE] = {};
     // Lanes that differ in these bits, of which the highest says who is before the other, where both are equal.
-    auto turn = [&](auto mask) INLINED {
+    auto rank_against = [&](auto mask) INLINED {
         bool before = lane & (mask.value & 4 ? 4 : mask.value & 2 ? 2 : 1);
 #pragma unroll
         for (int j = 0; j < MINE; j++) {
@@ -224,8 +224,10 @@ __device__ __forceinline__ void rank_groups(bool (&open)[MINE], const GateOption
 #pragma unroll
         for (int i = 0; i < MINE; i++)
             if (j != i) ranks[i] += keys[j] > keys[i] - (j < i);
-    turn(Constant<1u>()), turn(Constant<2u>()), turn(Constant<3u>());
-    if constexpr (LANES == 8) turn(Constant<4u>()), turn(Constant<5u>()), turn(Constant<6u>()), turn(Constant<7u>());
+    rank_against(Constant<1u>()), rank_against(Constant<2u>()), rank_against(Constant<3u>());
+    if constexpr (LANES == 8)
+        rank_against(Constant<4u>()), rank_against(Constant<5u>()), rank_against(Constant<6u>()),
+            rank_against(Constant<7u>());
 #pragma unroll
     for (int i = 0; i < MINE; i++) open[i] = ranks[i] < o.top_groups;
 }

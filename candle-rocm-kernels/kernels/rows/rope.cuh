@@ -1,6 +1,6 @@
-// Rotary position embedding: pairs (x0, x1) turned by an angle given as cos and sin.
+// Rotary position embedding: pairs (x0, x1) rotated by an angle given as cos and sin.
 //
-// A thread turns one pair. cos and sin have d / 2 values a position, for each batch element anew
+// A thread rotates one pair. cos and sin have d / 2 values a position, for each batch element anew
 // where stride_b (the elements of one batch element of src) is not 0.
 #pragma once
 #include "portable/convert.cuh"

@@ -123,12 +123,12 @@ impl Kernel {
 
     /// The kernel and how it is used.
     pub(super) fn described(&self, dtype: GemmDtype, is_transposed: bool, splits: u32) -> String {
-        let turned = if is_transposed { " turned" } else { "" };
+        let transposed = if is_transposed { " transposed" } else { "" };
         let warps = match self {
             Self::Skinny(skinny) => format!(" slice-K {}", 1 << skinny.log2_slice_k),
             _ => String::new(),
         };
-        format!("{}{turned}{warps} splits {splits}", self.name(dtype))
+        format!("{}{transposed}{warps} splits {splits}", self.name(dtype))
     }
 
     /// The module that it is in.

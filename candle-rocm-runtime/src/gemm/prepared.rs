@@ -54,7 +54,7 @@ impl Template {
     /// The first launch's arguments for these values.
     #[inline]
     fn first(&self, values: &Values, sums: Sums) -> MatmulArguments {
-        let values = values.exchanged(self.plan.product.is_transposed);
+        let values = values.swapped(self.plan.product.is_transposed);
         let mut arguments = self.first[usize::from(sums.reduces_in_kernel)];
         arguments.set_values(&values, sums.partial);
         arguments
@@ -183,7 +183,7 @@ impl Prepared {
             return Ok(());
         };
         let mut arguments = *arguments;
-        arguments.set_values(&values.exchanged(template.plan.product.is_transposed), 0);
+        arguments.set_values(&values.swapped(template.plan.product.is_transposed), 0);
         // SAFETY: the caller's promise.
         unsafe { pass.launch(stream, &arguments) }
     }
@@ -351,7 +351,7 @@ mod tests {
                     let values = Values::of(&other, &outside);
                     assert_eq!(values, fresh.product.values());
                     let mut alone = MatmulArguments::new(&plan.product);
-                    alone.set_values(&values.exchanged(plan.product.is_transposed), 0);
+                    alone.set_values(&values.swapped(plan.product.is_transposed), 0);
                     assert_eq!(alone, MatmulArguments::new(&fresh.product));
                     assert_eq!(
                         template.in_kernel_workspace_bytes,

@@ -101,7 +101,7 @@ impl Values {
     }
 
     /// With A and B as the product's kernel has them, or as the caller has those of a kernel.
-    pub fn exchanged(&self, is_transposed: bool) -> Self {
+    pub fn swapped(&self, is_transposed: bool) -> Self {
         match is_transposed {
             true => Self {
                 a: self.b,
@@ -197,12 +197,12 @@ impl Product {
             alpha: self.alpha,
             beta: self.beta,
         };
-        values.exchanged(self.is_transposed)
+        values.swapped(self.is_transposed)
     }
 
     /// The same product of other matrices.
     pub(super) fn with_values(&self, values: &Values) -> Self {
-        let values = values.exchanged(self.is_transposed);
+        let values = values.swapped(self.is_transposed);
         Self {
             a: Operand {
                 address: values.a,

@@ -101,16 +101,16 @@ impl KvCache {
                 rotary.cos.index_select(&places, 0)?,
                 rotary.sin.index_select(&places, 0)?,
             );
-            let turned =
+            let rotated =
                 rotary
                     .pairs
-                    .turn(&one.narrow(1, 0, heads + self.kv_heads)?, &cos, &sin)?;
-            queries.push(turned.narrow(1, 0, heads)?.transpose(1, 2)?.contiguous()?);
+                    .rotate(&one.narrow(1, 0, heads + self.kv_heads)?, &cos, &sin)?;
+            queries.push(rotated.narrow(1, 0, heads)?.transpose(1, 2)?.contiguous()?);
             let kept = steps.min(self.capacity.saturating_sub(first));
             if kept == 0 {
                 continue;
             }
-            let keys = turned.narrow(1, heads, self.kv_heads)?;
+            let keys = rotated.narrow(1, heads, self.kv_heads)?;
             let values = one.narrow(1, heads + self.kv_heads, self.kv_heads)?;
             for (which, new) in [(0, keys), (1, values)] {
                 let place = self.both.i((which, sequence..sequence + 1))?;

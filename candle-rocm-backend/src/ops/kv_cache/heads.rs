@@ -13,7 +13,7 @@ pub enum Pairs {
 
 impl Pairs {
     /// (..., steps, dim) turned by the angles of its steps, (steps, dim / 2), in f32.
-    pub(super) fn turn(self, x: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
+    pub(super) fn rotate(self, x: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
         let (wide, half) = (x.to_dtype(DType::F32)?, x.dim(D::Minus1)? / 2);
         let mut dims = x.dims().to_vec();
         let (along, pairs) = match self {
@@ -32,11 +32,11 @@ impl Pairs {
         let (cos, sin) = (cos.to_dtype(DType::F32)?, sin.to_dtype(DType::F32)?);
         let first = (a.broadcast_mul(&cos)? - b.broadcast_mul(&sin)?)?;
         let second = (a.broadcast_mul(&sin)? + b.broadcast_mul(&cos)?)?;
-        let turned = match self {
+        let rotated = match self {
             Self::Halves => Tensor::cat(&[first, second], D::Minus1)?,
             Self::Neighbours => Tensor::stack(&[first, second], D::Minus1)?,
         };
-        turned.reshape(x.shape())?.to_dtype(x.dtype())
+        rotated.reshape(x.shape())?.to_dtype(x.dtype())
     }
 }
 

@@ -8,7 +8,7 @@
 // nobody's concern. A fragment is multiplied in PARTS instructions, so that a block's need not follow one another;
 // loops over steps are UNROLLED or not. A lane's sum i is that of row() and column() of the block.
 //
-// Where copies from global memory go straight to LDS (LDS_COPIES), an atom of 16-bit elements has load_turned() as
+// Where copies from global memory go straight to LDS (LDS_COPIES), an atom of 16-bit elements has load_transposed() as
 // well: the same fragment of an operand whose rows are together. There a chunk is of 8 rows, and a lane reads for the
 // element of k that its row's last three bits and its chunk give, those 8 rows that its row is one of.
 #pragma once

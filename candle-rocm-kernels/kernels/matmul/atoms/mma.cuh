@@ -32,7 +32,7 @@ template <class V> struct MmaBlock {
                      : "r"(lds_address(from)));
         return words;
     }
-    template <class Words> static __device__ __forceinline__ Words load_turned(const LDS_MEMORY char *from) {
+    template <class Words> static __device__ __forceinline__ Words load_transposed(const LDS_MEMORY char *from) {
         Words words;
         asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                      : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])

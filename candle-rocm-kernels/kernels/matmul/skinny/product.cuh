@@ -8,10 +8,10 @@
 //   then the warps' sums meet in LDS, and are added in the warps' order
 //   of several splits of k the last one's workgroup waits for the others' sums, and adds up all of them, in their order
 //
-// With ROWS_TOGETHER, where op(A) = N, a lane loads a block of VEC16 lines of VEC16 rows and turns it over in its
-// registers, or the warp lines, which LDS turns over (skinny/turned.cuh). What cannot be read by sixteens (the last
-// elements of k, B whose k is not together, addresses that NVIDIA's loads do not take) is read with more care and less
-// haste.
+// With ROWS_TOGETHER, where op(A) = N, a lane loads a block of VEC16 lines of VEC16 rows and transposes it in its
+// registers, or the warp lines, which are transposed in LDS (skinny/transposed.cuh). What cannot be read by sixteens
+// (the last elements of k, B whose k is not together, addresses that NVIDIA's loads do not take) is read with more care
+// and less haste.
 //
 // An Input may change B on its way into the operands (skinny/normed.cuh), or scale the sums of each 128 of k
 // (skinny/scaled.cuh). Where rows are GATED the first half of op(A)'s
@@ -23,7 +23,7 @@
 // (gemm/candidates.rs).
 #pragma once
 #include "matmul/split_k_workspace.cuh"
-#include "matmul/skinny/turned.cuh"
+#include "matmul/skinny/transposed.cuh"
 #include "matmul/gemm_epilogue.cuh"
 
 // How B lies, and whether C is taken the other way round.
@@ -62,7 +62,7 @@ template <class T> __device__ __forceinline__ Words4 load_cached(const T *base, 
 #endif
 
 // VEC16 lines of as many elements as rows of as many.
-template <class T> __device__ __forceinline__ void turn_over(Words4 *block) {
+template <class T> __device__ __forceinline__ void transpose(Words4 *block) {
     constexpr int V = VEC16<T>, WORDS = 4 / V;
     Words4 lines[V];
 #pragma unroll
@@ -99,8 +99,8 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     using Atom = SkinnyAtom<T, COLUMNS_, ROWS_TOGETHER>;
     using Sum = typename Atom::Sum;
     static constexpr int V = VEC16<T>;
-    // How rows that are together are turned over: lines in LDS, or blocks in registers.
-#if defined(SKINNY_TURNED)
+    // How rows that are together are transposed: lines in LDS, or blocks in registers.
+#if defined(SKINNY_TRANSPOSED)
     static constexpr bool LINES = ROWS_TOGETHER && sizeof(T) == 2;
 #else
     static constexpr bool LINES = false;
@@ -111,7 +111,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     static constexpr int TILES = LINES ? 4 : BLOCKS ? V : Input::NORMS ? Atom::NORMED_TILES : Atom::TILES;
     static constexpr int UNROLL = ROWS_TOGETHER ? 8 / TILES * Atom::DEPTH : Atom::UNROLL;
     // Work-items of a workgroup at most, and those of this one: the usual number, or, on NVIDIA's GPUs where blocks of
-    // floats are turned over, twice as many, all of which share rows. k is then divided less, whose parts must meet.
+    // floats are transposed, twice as many, all of which share rows. k is then divided less, whose parts must meet.
 #if defined(__HIP__)
     static constexpr int USUAL_THREADS = 256, THREADS = USUAL_THREADS;
 #else
@@ -152,9 +152,9 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     static constexpr int PASS_TILES = TILES / PASSES, PASS_ROWS = Atom::ROW_LANES * PASS_TILES;
     static_assert(PASS_TILES * PASSES == TILES, "powers of two");
     // What a launch asks for.
-#if defined(SKINNY_TURNED)
+#if defined(SKINNY_TRANSPOSED)
     static constexpr int lds_bytes() {
-        if constexpr (LINES) return TurnedLines<T, (int)ROWS>::BYTES * WARPS;
+        if constexpr (LINES) return TransposedLines<T, (int)ROWS>::BYTES * WARPS;
         else return 0;
     }
 #else
@@ -189,7 +189,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
 #pragma unroll
             for (int d = 0; d < DEPTH; d++)
 #pragma unroll
-                for (int i = 0; i < TILES; i += V) turn_over<T>(operands.a[d] + i);
+                for (int i = 0; i < TILES; i += V) transpose<T>(operands.a[d] + i);
         }
         Words4 b[B_VECTORS][DEPTH];
 #pragma unroll
@@ -455,14 +455,14 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         return some(from, step, count);
     }
 
-#if defined(SKINNY_TURNED)
-    // The same where lines are turned over in LDS: whole vectors of B and of A's rows, or, with care, any. Each step's
+#if defined(SKINNY_TRANSPOSED)
+    // The same where lines are transposed in LDS: whole vectors of B and of A's rows, or, with care, any. Each step's
     // are there, or on their way, when the last one's are read. (What is read with care would slow the other loop down
     // if it were in it.)
     template <bool WHOLE>
     __device__ __forceinline__ uint32_t lines_of_k(const TileOperands &at, uint32_t lane, uint32_t k_slice,
                                                    uint32_t log2_slice_k, uint32_t done = 0) {
-        using Lines = TurnedLines<T, (int)ROWS>;
+        using Lines = TransposedLines<T, (int)ROWS>;
         static_assert(Lines::LINES == STEP && DEPTH == 1, "a step has the lines of one");
         constexpr int AT_A_TIME = WHOLE ? Lines::COPIES : 2;
         uint32_t round = STEP << log2_slice_k, first = k_slice * STEP, end = WHOLE ? at.k / V * V : at.k;
@@ -513,7 +513,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
 #pragma unroll
         for (int s = 0; s < Lines::PREFETCH; s++) {
             copy(next);
-            next.turn();
+            next.next_step();
         }
         load_b();
 #pragma unroll 1
@@ -537,7 +537,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                 }
             wave_fence();
             copy(lines);
-            lines.turn();
+            lines.next_step();
         }
         return end;
     }
@@ -579,7 +579,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                                 a[d][l] =
                                     careful(rows + (at_k + l) * at.lda + row, 1,
                                             row < rows_left && (uint32_t)l < left(d) ? rows_left - row : 0, at.wide_a);
-                            turn_over<T>(a[d]);
+                            transpose<T>(a[d]);
                         } else {
                             a[d][0] = careful(rows + min_of(row, rows_left - 1) * at.lda + at_k, 1, left(d), at.wide_a);
                         }
@@ -728,7 +728,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
             bool by_vectors = at.wide_a && at.wide_b && whole_rows;
             uint32_t done = 0;
             if constexpr (LINES) {
-#if defined(SKINNY_TURNED)
+#if defined(SKINNY_TRANSPOSED)
                 if (by_vectors) done = lines_of_k<true>(at, lane, k_slice, log2_slice_k);
                 if (done < at.k) lines_of_k<false>(at, lane, k_slice, log2_slice_k, done);
 #endif

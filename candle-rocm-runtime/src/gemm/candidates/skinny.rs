@@ -66,18 +66,18 @@ fn splits_of(product: &Product, skinny: &SkinnyKernel, gpu: Gpu) -> [u64; 2] {
     let of_a_split = sums * product.dtype.sum_bytes() as u128;
     let half_busy = 2 * workgroups > gpu.units();
     let is_nvidia = gpu.processor.multiprocessor().is_some();
-    let turns_lines = skinny.shape.turns_lines();
+    let transposes_lines = skinny.shape.transposes_lines();
     let lines = is_nvidia && skinny.op_a == Transpose::No;
     // Where splits could but double the speed, or the next step's lines are on their way, they must be longer.
-    let least_rounds = match turns_lines {
+    let least_rounds = match transposes_lines {
         true if 4 * workgroups >= gpu.units() => 2 * skinny::LEAST_ROUNDS,
         true => 1,
         false => skinny::LEAST_ROUNDS << (u32::from(half_busy) + u32::from(half_busy && lines)),
     };
     let most = split_of(skinny, least_rounds).most_within(product.k, of_a_split, MAX_WORKSPACE);
     // Such workgroups fill a unit, or all of memory's way to it.
-    let alone =
-        skinny.shape.is_doubled(skinny.log2_slice_k) || (turns_lines && skinny.shape.columns > 8);
+    let alone = skinny.shape.is_doubled(skinny.log2_slice_k)
+        || (transposes_lines && skinny.shape.columns > 8);
     let of_unit = match skinny
         .shape
         .shares_long_rows(product.m, product.k, gpu.units())
@@ -90,7 +90,7 @@ fn splits_of(product: &Product, skinny: &SkinnyKernel, gpu: Gpu) -> [u64; 2] {
     // Such kernels have the next step's vectors on their way (PREFETCH in skinny/product.cuh): by the emulator's clock of an
     // MI300X a fifth of its units is busy enough.
     let prefetch = skinny.op_a == Transpose::Yes && product.dtype.bytes() == 2 && !is_nvidia;
-    let busy = if turns_lines {
+    let busy = if transposes_lines {
         half_busy
     } else if skinny.shape.reads_b || lines {
         workgroups >= gpu.units()

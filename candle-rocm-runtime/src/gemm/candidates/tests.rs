@@ -506,8 +506,8 @@ fn an_epilogue_goes_with_its_part_of_c() {
         lda: 16,
         ..row_major(1, i32::MAX as usize, 16, true)
     };
-    let turned = row_major(i32::MAX as usize, 1, 16, false);
-    for (problem, step_of_bias, step_of_residual) in [(tall, 1, 1), (turned, 0, 6_000_000)] {
+    let transposed = row_major(i32::MAX as usize, 1, 16, false);
+    for (problem, step_of_bias, step_of_residual) in [(tall, 1, 1), (transposed, 0, 6_000_000)] {
         let plan = Plan::new(&problem, &epilogue, rx_7900_xtx()).unwrap();
         let sub_grids: Vec<SubGrid> = plan.sub_grids().collect();
         let (first, second) = (&sub_grids[0].product, &sub_grids[1].product);

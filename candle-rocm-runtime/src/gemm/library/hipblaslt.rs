@@ -82,7 +82,7 @@ struct Choice {
 struct Shape {
     dtype: c_int,
     /// Of A and B.
-    turned: [Transpose; 2],
+    transposed: [Transpose; 2],
     /// m, n, k.
     sizes: [usize; 3],
     batch: usize,
@@ -288,7 +288,7 @@ impl Shape {
         let (_, ld_read, stride_read) = asked.read_c();
         Self {
             dtype,
-            turned: [problem.transa, problem.transb],
+            transposed: [problem.transa, problem.transb],
             sizes: [problem.m, problem.n, problem.k],
             batch,
             layouts: [
@@ -511,13 +511,13 @@ impl HipblasLt {
     fn describe(&self, shape: &Shape, bias: Option<(u64, i64)>) -> Result<Described<'_>> {
         let Shape {
             dtype,
-            turned: [transa, transb],
+            transposed: [transa, transb],
             sizes: [m, n, k],
             batch,
             layouts: [of_a, of_b, of_c, of_d],
             ..
         } = *shape;
-        let stored = |turned: Transpose, rows, columns| match turned {
+        let stored = |transposed: Transpose, rows, columns| match transposed {
             Transpose::No => (rows, columns),
             Transpose::Yes => (columns, rows),
         };
