@@ -4,7 +4,7 @@ use candle_core::{bail, Result, Tensor};
 
 use super::activation::{bias_activation, Activation};
 use super::operands::check_float;
-use super::product::{product_with, Followers};
+use super::product::{product_with, Epilogue};
 
 /// activation(x * weight^T + bias) + residual.
 ///
@@ -69,12 +69,12 @@ pub fn linear(
         }
     }
     let rows: usize = rest.iter().product();
-    let followers = Followers {
+    let epilogue = Epilogue {
         bias,
         activation,
         residual,
     };
-    if let Some(result) = product_with(x, weight, [rows, k, *n], &followers)? {
+    if let Some(result) = product_with(x, weight, [rows, k, *n], &epilogue)? {
         return result.reshape(dims);
     }
     let product = if rows == 0 || k == 0 || *n == 0 {

@@ -2,7 +2,7 @@
 
 use candle_core::{bail, CudaStorage, DType, Device, Error, Result, Shape, Storage, Tensor};
 use candle_rocm_runtime::gemm::{
-    self, gemm_with_epilogue, Epilogue, GemmDtype, GemmProblem, Residual, Transpose,
+    self, gemm_with_epilogue, GemmDtype, GemmProblem, Residual, Transpose,
 };
 use candle_rocm_runtime::{Stream, SyncOnDrop};
 
@@ -11,7 +11,7 @@ use super::launch::{allocate, read, write};
 use super::node::plain;
 
 /// What follows a product: activation(product + bias) + residual.
-pub(super) struct Followers<'a> {
+pub(super) struct Epilogue<'a> {
     pub(super) bias: Option<&'a Tensor>,
     pub(super) activation: Activation,
     pub(super) residual: Option<&'a Tensor>,
@@ -23,17 +23,16 @@ pub(super) fn product_with(
     x: &Tensor,
     weight: &Tensor,
     [rows, k, n]: [usize; 3],
-    followers: &Followers,
+    epilogue: &Epilogue,
 ) -> Result<Option<Tensor>> {
     let Device::Cuda(device) = x.device() else {
         return Ok(None);
     };
-    let (Some(activation), Some(dtype)) =
-        (activation_of(followers.activation), dtype_of(x.dtype()))
+    let (Some(activation), Some(dtype)) = (activation_of(epilogue.activation), dtype_of(x.dtype()))
     else {
         return Ok(None);
     };
-    let operands = [Some(x), Some(weight), followers.bias, followers.residual];
+    let operands = [Some(x), Some(weight), epilogue.bias, epilogue.residual];
     if rows * k * n == 0 || operands.iter().flatten().any(|operand| operand.track_op()) {
         return Ok(None);
     }
@@ -66,7 +65,7 @@ pub(super) fn product_with(
     let (c, written) = write(&mut result, &stream)?;
     uses.push(written);
     let problem = problem(dtype, [rows, k, n], [of_weight, of_x, c]);
-    let epilogue = Epilogue {
+    let fused = gemm::Epilogue {
         bias,
         activation,
         residual: residual.map(|address| Residual {
@@ -77,7 +76,7 @@ pub(super) fn product_with(
     };
     // SAFETY: contiguous matrices of the shapes that the caller checked, and a result of its own; the guards keep their
     // memory until the work is given to the stream.
-    unsafe { gemm_with_epilogue(&stream, &problem, &epilogue) }.map_err(Error::wrap)?;
+    unsafe { gemm_with_epilogue(&stream, &problem, &fused) }.map_err(Error::wrap)?;
     drop(uses);
     Ok(Some(plain(result, &Shape::from((rows, n)))))
 }

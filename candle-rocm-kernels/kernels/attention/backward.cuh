@@ -80,8 +80,8 @@ template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S, IsLat
     using Base::N;
     using typename Base::Atom;
     using typename Base::Keys;
+    using typename Base::Outputs;
     using typename Base::QueryFragments;
-    using typename Base::Results;
     using typename Base::Values;
     using Held = Blocks<T, Base::KB, Base::QB>;
     static constexpr int OWN = Base::QUERIES, WAVE_OWN = Base::WAVE_QUERIES, OTHERS = S::KEYS;
@@ -147,7 +147,7 @@ template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S, IsLat
         const Biases<T> &biases;
         float factor;
         Others &others;
-        Results &of_changes, &of_weights;
+        Outputs &of_changes, &of_weights;
         Keys &first_tile, &second_tile;
         Transposed &transposed;
         QueryFragments &own_first, &own_second;
@@ -308,7 +308,7 @@ template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S, IsLat
         others.end = visible.end(min_of(first + OWN, count) - 1);
         others.at = others.begin;
 
-        Results of_changes = {}, of_weights = {};
+        Outputs of_changes = {}, of_weights = {};
         if (others.begin < others.end) {
             uint32_t tiles = ceil_div((uint32_t)(others.end - others.begin), (uint32_t)OTHERS);
             uint32_t left = tiles * (OF_KEYS ? p.group : 1);
@@ -439,15 +439,15 @@ template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S, IsLat
         });
     }
 
-    static __device__ __forceinline__ void store(const AttentionGradients &g, const Sequence &s, Results &of_changes,
-                                                 Results &of_weights, LdsBytes strip, uint32_t first, uint32_t column,
+    static __device__ __forceinline__ void store(const AttentionGradients &g, const Sequence &s, Outputs &of_changes,
+                                                 Outputs &of_weights, LdsBytes strip, uint32_t first, uint32_t column,
                                                  uint32_t lane) {
         const AttentionProblem &p = g.forward;
         float by[N];
 #pragma unroll
         for (int n = 0; n < N; n++) by[n] = p.scale;
         Base::rescale(of_changes, by);
-        auto put = [&](const AttentionTensor &to, const Results &results) INLINED {
+        auto put = [&](const AttentionTensor &to, const Outputs &results) INLINED {
             const T *rows = OF_KEYS ? s.rows<T>(to, p.starts_k, s.key_head, s.first_key)
                                     : s.rows<T>(to, p.starts_q, s.head, s.first_query);
             Base::store((T *)rows, to.row, OF_KEYS ? s.keys : s.queries, p.dim, results, strip, first, column, lane);

@@ -20,8 +20,8 @@ template <class T, class S> struct Forward : Products<T, S, 1> {
     using Base::WAVE_QUERIES;
     using typename Base::Atom;
     using typename Base::Keys;
+    using typename Base::Outputs;
     using typename Base::QueryFragments;
-    using typename Base::Results;
     using typename Base::Values;
     using Held = ::Scores<T, Base::KB, Base::QB>;
 
@@ -64,7 +64,7 @@ template <class T, class S> struct Forward : Products<T, S, 1> {
         Values value_tile(p.dim - column);
         QueryFragments queries;
         Held held(biases.factor());
-        Results results = {};
+        Outputs results = {};
 
         if (begin < end) {
             const T *rows = s.rows<T>(p.q, p.starts_q, s.head, s.first_query);
@@ -112,7 +112,7 @@ template <class T, class S> struct Forward : Products<T, S, 1> {
         store(p, s, results, held, lds + wave * Base::RESULT_BYTES, my_first, column, head_tile == 0, lane);
     }
 
-    static __device__ __forceinline__ void store(const AttentionProblem &p, const Sequence &s, Results &results,
+    static __device__ __forceinline__ void store(const AttentionProblem &p, const Sequence &s, Outputs &results,
                                                  Held &held, LdsBytes lds, uint32_t first, uint32_t column,
                                                  bool with_lse, uint32_t lane) {
         float by[Held::N];

@@ -44,7 +44,7 @@ template <class T, class S, int PREFETCH_FRAGMENTS> struct Products {
 #endif
     using Queries = CopiedTile<T, QUERIES, S::CHUNKS, S::THREADS>;
     typedef Sums Scored[QB][KB];
-    typedef Sums Results[QB][EB];
+    typedef Sums Outputs[QB][EB];
     // Blocks of a result's elements whose values are read at once: of 32 queries' results, what few registers are left
     // for.
     static constexpr int FRAGMENT_WORDS = (int)sizeof(Fragment) / 4;
@@ -214,7 +214,7 @@ template <class T, class S, int PREFETCH_FRAGMENTS> struct Products {
         return fragment;
     }
 
-    static __device__ __forceinline__ void rescale(Results &results, const float (&by)[N]) {
+    static __device__ __forceinline__ void rescale(Outputs &results, const float (&by)[N]) {
 #pragma unroll
         for (int q = 0; q < QB; q++)
 #pragma unroll
@@ -229,7 +229,7 @@ template <class T, class S, int PREFETCH_FRAGMENTS> struct Products {
     // Adds values in LDS, transposed, from a tile's element `first` on, times weights, which pass through LDS where
     // the atom wants it.
     template <class From = Values, class Held>
-    static __device__ __forceinline__ void multiply_values(Results &results, const Held &held, LdsBytes lds,
+    static __device__ __forceinline__ void multiply_values(Outputs &results, const Held &held, LdsBytes lds,
                                                            LdsBytes passing, uint32_t lane, int first = 0) {
         if constexpr (PREFETCH > 1) multiply_values_prefetched<From>(results, held, lds, lane, first);
         else multiply_values_unprefetched<From>(results, held, lds, passing, lane, first);
@@ -237,7 +237,7 @@ template <class T, class S, int PREFETCH_FRAGMENTS> struct Products {
     // The same, with the next fragments on their way while some are multiplied.
     static constexpr int PREFETCH_GROUP = min_of(EB, 2), GROUPS = VALUE_STEPS * EB / PREFETCH_GROUP;
     template <class From, class Held>
-    static __device__ __forceinline__ void multiply_values_prefetched(Results &results, const Held &held, LdsBytes lds,
+    static __device__ __forceinline__ void multiply_values_prefetched(Outputs &results, const Held &held, LdsBytes lds,
                                                                       uint32_t lane, int first) {
         constexpr int STAGE_STEPS = From::STAGE_CHUNKS / Matrix::STEP_CHUNKS, OF_STEP = EB / PREFETCH_GROUP;
         typename From::template Read<PREFETCH_GROUP> values(Atom::read_other(lane), Atom::other_chunk(lane));
@@ -268,7 +268,7 @@ template <class T, class S, int PREFETCH_FRAGMENTS> struct Products {
         }
     }
     template <class From, class Held>
-    static __device__ __forceinline__ void multiply_values_unprefetched(Results &results, const Held &held,
+    static __device__ __forceinline__ void multiply_values_unprefetched(Outputs &results, const Held &held,
                                                                         LdsBytes lds, LdsBytes passing, uint32_t lane,
                                                                         int first) {
         constexpr int UNROLLED = Matrix::UNROLLED ? VALUE_STEPS : 1,
@@ -319,7 +319,7 @@ template <class T, class S, int PREFETCH_FRAGMENTS> struct Products {
     // `rows` are `pitch` apart and `end` in number; the wavefront's begin with `first`, its elements, of `dim`, with
     // `column`.
     static __device__ __forceinline__ void store(T *rows, uint32_t pitch, uint32_t end, uint32_t dim,
-                                                 const Results &results, LdsBytes lds, uint32_t first, uint32_t column,
+                                                 const Outputs &results, LdsBytes lds, uint32_t first, uint32_t column,
                                                  uint32_t lane) {
         LDS_MEMORY uint16_t *strip = (LDS_MEMORY uint16_t *)lds;
         constexpr int BLOCKS = STRIP / Atom::OTHERS, VECTORS = STRIP / 8;

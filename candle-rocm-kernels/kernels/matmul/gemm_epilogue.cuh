@@ -1,11 +1,11 @@
-// What follows a product: bias, activation, residual, one rounding. In skinny products, and for C as it is
+// The epilogue of a product: bias, activation, residual, one rounding. In skinny products, and for C as it is
 // after those whose kernels or libraries do not do it.
 #pragma once
 #include "matmul/matmul_problem.cuh"
 
 // Rows and columns are those of C as the caller has it; a product that was taken transposed has them the other way
 // round.
-template <class T> struct Finish {
+template <class T> struct ElementEpilogue {
     using Acc = compute_t<T>;
 
     const T *bias;
@@ -14,7 +14,7 @@ template <class T> struct Finish {
     uint32_t activation;
     bool transposed;
 
-    __device__ __forceinline__ Finish(const MatmulProblem &p, uint32_t z, bool transposed)
+    __device__ __forceinline__ ElementEpilogue(const MatmulProblem &p, uint32_t z, bool transposed)
         : bias((const T *)p.bias), residual(p.residual ? (const T *)p.residual + z * p.stride_residual : nullptr),
           ld_residual(p.ld_residual), activation(p.activation), transposed(transposed) {}
 
@@ -35,26 +35,26 @@ template <class T> struct Finish {
 };
 
 // alpha * sum + beta * C, and what follows, of a product's elements.
-template <class T> struct FinishedSums {
+template <class T> struct ScaledEpilogue {
     using Acc = compute_t<T>;
 
     T *c;
     int64_t row_c, column_c;
     Scaling<Acc> scaling;
-    Finish<T> finish;
+    ElementEpilogue<T> epilogue;
 
     // `c` is that of product z of the batch.
-    __device__ __forceinline__ FinishedSums(const MatmulProblem &p, T *c, bool transposed, uint32_t z)
-        : c(c), row_c(p.gemm.row_c), column_c(p.gemm.ldc), scaling(p.gemm), finish(p, z, transposed) {}
+    __device__ __forceinline__ ScaledEpilogue(const MatmulProblem &p, T *c, bool transposed, uint32_t z)
+        : c(c), row_c(p.gemm.row_c), column_c(p.gemm.ldc), scaling(p.gemm), epilogue(p, z, transposed) {}
 
     __device__ __forceinline__ void store(uint32_t row, uint32_t column, Acc sum, T of_residual) const {
         T *to = c + (int64_t)row * row_c + (int64_t)column * column_c;
         Acc x[1];
         scaling(x, &sum, to);
-        *to = finish(x[0], row, column, of_residual);
+        *to = epilogue(x[0], row, column, of_residual);
     }
     __device__ __forceinline__ void store(uint32_t row, uint32_t column, Acc sum) const {
-        store(row, column, sum, finish.residual_of(row, column));
+        store(row, column, sum, epilogue.residual_of(row, column));
     }
 };
 
@@ -68,7 +68,7 @@ template <class T> __device__ __forceinline__ void gemm_sum(const MatmulProblem 
         Acc sum = *from;
         for (uint32_t split = 1; split < p.splits; split++) sum += from[split * total];
         uint64_t line = divide(i, p.gemm.m, narrow), z = divide(line, p.gemm.n, narrow);
-        FinishedSums<T>(p, (T *)p.gemm.c + z * p.gemm.stride_c, transposed, (uint32_t)z)
+        ScaledEpilogue<T>(p, (T *)p.gemm.c + z * p.gemm.stride_c, transposed, (uint32_t)z)
             .store((uint32_t)(i - line * p.gemm.m), (uint32_t)(line - z * p.gemm.n), sum);
     }
 }
@@ -81,6 +81,6 @@ template <class T> __device__ __forceinline__ void gemm_epilogue(const MatmulPro
         uint64_t line = divide(i, p.gemm.m, narrow), z = divide(line, p.gemm.n, narrow);
         uint32_t row = (uint32_t)(i - line * p.gemm.m), column = (uint32_t)(line - z * p.gemm.n);
         T *to = (T *)p.gemm.c + z * p.gemm.stride_c + (int64_t)column * p.gemm.ldc + row;
-        *to = Finish<T>(p, (uint32_t)z, false)(widen(*to), row, column);
+        *to = ElementEpilogue<T>(p, (uint32_t)z, false)(widen(*to), row, column);
     }
 }

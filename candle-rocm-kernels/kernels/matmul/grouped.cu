@@ -13,5 +13,5 @@ LISTED(GROUPED_KERNELS)(PRODUCTS, FEW_COLUMNS)
 
     // Adds up splits of k.
     ENTRY __launch_bounds__(256) grouped_sum(GroupedProblem p) {
-    matmul_sum<bf16_t, GroupedResults>(p);
+    matmul_sum<bf16_t, GroupedEpilogue>(p);
 }

@@ -36,9 +36,9 @@
 #define ELEMENT_bf16 bf16_t
 #define ELEMENT_f8e4m3 f8e4m3_t
 #define ELEMENT_f8e4m3_blocks f8e4m3_t
-#define SCHEME_bf16 Grouped
-#define SCHEME_f8e4m3 Scaled
-#define SCHEME_f8e4m3_blocks ScaledByShape
+#define TRAITS_bf16 Grouped
+#define TRAITS_f8e4m3 Scaled
+#define TRAITS_f8e4m3_blocks ScaledByShape
 #define INPUT_bf16 AsItIs
 #define INPUT_f8e4m3 ScaledBlocks<false>
 #define INPUT_f8e4m3_blocks ScaledBlocks<true>
@@ -61,7 +61,7 @@ LISTED(GROUPED_KERNELS)(GROUPED_SHAPE, GROUPED_MEASURES)
 #define PRODUCT_OF(TYPE, SHAPE, NAME, OPS)                                         \
     ENTRY __launch_bounds__(SHAPE::THREADS) GROUPED_WAVES NAME(GroupedProblem p) { \
         KNOWN(p);                                                                  \
-        matmul_by_shape<ELEMENT_##TYPE, SHAPE, OPS_##OPS, SCHEME_##TYPE>(p);       \
+        matmul_by_shape<ELEMENT_##TYPE, SHAPE, OPS_##OPS, TRAITS_##TYPE>(p);       \
     }
 
 // At most so many columns at a time, both operands with k together.

@@ -1,6 +1,6 @@
 // What the kernels of grouped products, and of those whose operands have scales, are told beside the product.
 #pragma once
-#include "matmul/matmul_results.cuh"
+#include "matmul/matmul_epilogue.cuh"
 #include "portable/seldom.cuh"
 
 // Which of an operand's elements share a factor: those of a number of rows that is a power of two ("rows" are A's rows
@@ -60,7 +60,7 @@ struct GroupedProblem {
 __device__ __forceinline__ const MatmulProblem &product_of(const GroupedProblem &p) { return p.product; }
 
 // Results of a type that is known when the kernel runs: sum + residual, rounded once.
-struct GroupedResults {
+struct GroupedEpilogue {
     using Sum = float;
     char *c;
     const char *residual;
@@ -70,7 +70,7 @@ struct GroupedResults {
 
     static __device__ __forceinline__ int bytes(uint32_t type) { return type == RESULT_F32 ? 4 : 2; }
 
-    __device__ __forceinline__ GroupedResults(const GroupedProblem &problem, uint32_t z) {
+    __device__ __forceinline__ GroupedEpilogue(const GroupedProblem &problem, uint32_t z) {
         auto &all = seldom(problem);
         auto &p = all.product;
         type = all.result;

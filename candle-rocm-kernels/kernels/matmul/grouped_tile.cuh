@@ -1,4 +1,5 @@
-// Schemes of products on matrix units (matmul_tile.cuh) whose groups the kernel finds, and whose operands have scales.
+// GEMM traits of products on matrix units (matmul_tile.cuh) whose groups the kernel finds, and whose operands have
+// scales.
 #pragma once
 #include "matmul/grouped_problem.cuh"
 #include "matmul/matmul_tile.cuh"
@@ -25,7 +26,7 @@ template <class S> __device__ __forceinline__ bool grouped_coordinates(const Gro
 
 template <class T, class S> struct Grouped {
     using Problem = GroupedProblem;
-    using Results = GroupedResults;
+    using Epilogue = GroupedEpilogue;
     template <class Tile> using Scales = typename Plain<T, S>::template Scales<Tile, GroupedProblem>;
     static __device__ __forceinline__ bool coordinates_of(const GroupedProblem &p, TileCoordinates &coords) {
         return grouped_coordinates<S>(p, coords);

@@ -366,8 +366,8 @@ __device__ __forceinline__ void interleave() {
 
 // What a workgroup has during its main loop, and the clusters of its schedule, whose instructions interleave() puts in
 // order. Fragments have two sets: a step's are read while those of the step before are multiplied.
-template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Scheme> struct LinesLoop {
-    using Problem = typename Scheme<T, S>::Problem;
+template <class T, class S, Op OP_A, Op OP_B, template <class, class> class GemmTraits> struct LinesLoop {
+    using Problem = typename GemmTraits<T, S>::Problem;
     using Atom = MmaAtom<T>;
     using KBlocks = PipelinedKBlocks<T, S, OP_A == Op::T, OP_B == Op::N>;
     using KBlockA = typename KBlocks::KBlockA;
@@ -375,7 +375,7 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
     using StageA = typename KBlockA::Stage;
     using StageB = typename KBlockB::Stage;
     using Tile = WaveTile<T, S, StageA::BYTES + StageB::BYTES>;
-    using Scales = typename Scheme<T, S>::template Scales<Tile>;
+    using Scales = typename GemmTraits<T, S>::template Scales<Tile>;
     static constexpr int STEPS = StageA::CHUNKS / Atom::STEP_CHUNKS, FIRST_BLOCKS = Tile::BLOCKS_N / 2;
     static_assert(STEPS % 2 == 0, "K-blocks begin with the first of two sets of fragments");
     static_assert(Tile::LDS_BYTES <= LDS_MOST, "what a workgroup may have");
@@ -534,9 +534,9 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
 };
 
 // Grid: x tiles, y splits of k, z batch. Workgroup: S::THREADS.
-template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Scheme = Plain>
-__device__ __forceinline__ void matmul_pipelined(const typename Scheme<T, S>::Problem &problem) {
-    using Loop = LinesLoop<T, S, OP_A, OP_B, Scheme>;
+template <class T, class S, Op OP_A, Op OP_B, template <class, class> class GemmTraits = Plain>
+__device__ __forceinline__ void matmul_pipelined(const typename GemmTraits<T, S>::Problem &problem) {
+    using Loop = LinesLoop<T, S, OP_A, OP_B, GemmTraits>;
     using KBlocks = typename Loop::KBlocks;
     using KBlockA = typename Loop::KBlockA;
     using KBlockB = typename Loop::KBlockB;
@@ -545,7 +545,7 @@ __device__ __forceinline__ void matmul_pipelined(const typename Scheme<T, S>::Pr
 
     const GemmProblem &g = product_of(problem).gemm;
     TileCoordinates coords;
-    if (!Scheme<T, S>::coordinates_of(problem, coords)) return;
+    if (!GemmTraits<T, S>::coordinates_of(problem, coords)) return;
     auto a = rows_of<KBlockA, T>(g, coords);
     auto b = columns_of<KBlockB, T>(g, coords);
     KBlocks on_way(a, b);
@@ -571,13 +571,13 @@ __device__ __forceinline__ void matmul_pipelined(const typename Scheme<T, S>::Pr
     uint32_t k = coords.begin + k_blocks * KBlockA::K_BLOCK;
     if (__builtin_expect(k < coords.end, 0)) loop.multiply_rest(problem, coords, k);
     scales.finish(tile);
-    store_tile<Scheme<T, S>, T, S, lacks_registers((OP_A == Op::N) + (OP_B == Op::T))>(tile, problem, k_block_a,
-                                                                                       coords);
+    store_tile<GemmTraits<T, S>, T, S, lacks_registers((OP_A == Op::N) + (OP_B == Op::T))>(tile, problem, k_block_a,
+                                                                                           coords);
 }
 
 // By the shape.
-template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Scheme = Plain>
-__device__ __forceinline__ void matmul_by_shape(const typename Scheme<T, S>::Problem &problem) {
-    if constexpr (S::WHOLE_CACHE_LINES) matmul_pipelined<T, S, OP_A, OP_B, Scheme>(problem);
-    else matmul_tile<T, S, OP_A, OP_B, Scheme>(problem);
+template <class T, class S, Op OP_A, Op OP_B, template <class, class> class GemmTraits = Plain>
+__device__ __forceinline__ void matmul_by_shape(const typename GemmTraits<T, S>::Problem &problem) {
+    if constexpr (S::WHOLE_CACHE_LINES) matmul_pipelined<T, S, OP_A, OP_B, GemmTraits>(problem);
+    else matmul_tile<T, S, OP_A, OP_B, GemmTraits>(problem);
 }

@@ -135,12 +135,12 @@ template <class S, class Lines> struct ThreadsColumns {
 };
 
 // The phases of a workgroup's main loop, and what they share: registers of matmul_rows, by reference.
-template <class T, class S, template <class, class> class Scheme> struct RowsLoop {
+template <class T, class S, template <class, class> class GemmTraits> struct RowsLoop {
     using Wide = Widened<T>;
     using Vector = typename Wide::Vector;
     using Lines = ColumnLines<T, S::N>;
     using Tile = WaveTile<T, S, LanesRows<S>::BYTES>;
-    using Scales = typename Scheme<T, S>::template Scales<Tile>;
+    using Scales = typename GemmTraits<T, S>::template Scales<Tile>;
     using RowsMapping = LanesRows<S>;
     using ColumnsMapping = ThreadsColumns<S, Lines>;
     using RowsOfA = ThreadsVectors<T, S::M, S, RowsMapping>;
@@ -222,9 +222,9 @@ template <class T, class S, template <class, class> class Scheme> struct RowsLoo
 };
 
 // Grid: x tiles, y splits of k, z batch. Workgroup: S::THREADS.
-template <class T, class S, template <class, class> class Scheme>
-__device__ __forceinline__ void matmul_rows(const typename Scheme<T, S>::Problem &problem) {
-    using Loop = RowsLoop<T, S, Scheme>;
+template <class T, class S, template <class, class> class GemmTraits>
+__device__ __forceinline__ void matmul_rows(const typename GemmTraits<T, S>::Problem &problem) {
+    using Loop = RowsLoop<T, S, GemmTraits>;
     using RowsOfA = typename Loop::RowsOfA;
     using ColumnsOfB = typename Loop::ColumnsOfB;
     __shared__ char lds_array[Loop::LDS_BYTES] __attribute__((aligned(128)));
@@ -232,7 +232,7 @@ __device__ __forceinline__ void matmul_rows(const typename Scheme<T, S>::Problem
 
     const GemmProblem &g = product_of(problem).gemm;
     TileCoordinates coords;
-    if (!Scheme<T, S>::coordinates_of(problem, coords)) return;
+    if (!GemmTraits<T, S>::coordinates_of(problem, coords)) return;
     auto a = rows_of<RowsOfA, T>(g, coords);
     auto b = columns_of<ColumnsOfB, T>(g, coords);
     typename Loop::Tile tile;
@@ -278,24 +278,24 @@ __device__ __forceinline__ void matmul_rows(const typename Scheme<T, S>::Problem
         lds_barrier();
     }
     scales.finish(tile);
-    store_tile<Scheme<T, S>, T, S, false>(tile, problem, lds, coords);
+    store_tile<GemmTraits<T, S>, T, S, false>(tile, problem, lds, coords);
 }
 
 // By the shape.
 template <class S> struct ByShape {
-    template <class T, Op OP_A, Op OP_B, template <class, class> class Scheme>
-    static __device__ __forceinline__ void run(const typename Scheme<T, S>::Problem &problem) {
-        matmul_tile<T, S, OP_A, OP_B, Scheme>(problem);
+    template <class T, Op OP_A, Op OP_B, template <class, class> class GemmTraits>
+    static __device__ __forceinline__ void run(const typename GemmTraits<T, S>::Problem &problem) {
+        matmul_tile<T, S, OP_A, OP_B, GemmTraits>(problem);
     }
 };
 template <class OTHERS, int PREFETCH> struct ByShape<RowsShape<OTHERS, PREFETCH>> {
-    template <class T, Op OP_A, Op OP_B, template <class, class> class Scheme>
-    static __device__ __forceinline__ void run(const typename Scheme<T, OTHERS>::Problem &problem) {
-        if constexpr (OP_A == Op::T && OP_B == Op::N) matmul_rows<T, RowsShape<OTHERS, PREFETCH>, Scheme>(problem);
-        else matmul_tile<T, OTHERS, OP_A, OP_B, Scheme>(problem);
+    template <class T, Op OP_A, Op OP_B, template <class, class> class GemmTraits>
+    static __device__ __forceinline__ void run(const typename GemmTraits<T, OTHERS>::Problem &problem) {
+        if constexpr (OP_A == Op::T && OP_B == Op::N) matmul_rows<T, RowsShape<OTHERS, PREFETCH>, GemmTraits>(problem);
+        else matmul_tile<T, OTHERS, OP_A, OP_B, GemmTraits>(problem);
     }
 };
-template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Scheme = Plain>
-__device__ __forceinline__ void matmul_by_shape(const typename Scheme<T, S>::Problem &problem) {
-    ByShape<S>::template run<T, OP_A, OP_B, Scheme>(problem);
+template <class T, class S, Op OP_A, Op OP_B, template <class, class> class GemmTraits = Plain>
+__device__ __forceinline__ void matmul_by_shape(const typename GemmTraits<T, S>::Problem &problem) {
+    ByShape<S>::template run<T, OP_A, OP_B, GemmTraits>(problem);
 }

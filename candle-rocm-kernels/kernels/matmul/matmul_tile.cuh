@@ -11,7 +11,7 @@
 // the barrier that completes it, other wavefronts of the SIMD compute.
 //
 // Types: a tile's shape (MatmulShape), an operand's K-block and stage (matmul_k_block.cuh), what a wavefront multiplies
-// at a time (Operand, MmaAtom), its sums (WaveTile), and what the product is beside those (a scheme, such as Plain).
+// at a time (Operand, MmaAtom), its sums (WaveTile), and what the product is beside those (GEMM traits, such as Plain).
 #pragma once
 #include "matmul/matmul_k_block.cuh"
 #include "matmul/whole_tile.cuh"
@@ -43,10 +43,10 @@ template <class T, class Stage, int BLOCKS, int BLOCK> struct Operand {
     }
 };
 
-// Products whose sums are C's, each of the batch by itself. Other schemes have the same members.
+// Products whose sums are C's, each of the batch by itself. Other GEMM traits have the same members.
 template <class T, class S> struct Plain {
     using Problem = MatmulProblem;
-    using Results = ::Results<T>;
+    using Epilogue = ::Epilogue<T>;
     // What is done to sums after each K-block, with what it needs in LDS.
     template <class Tile, class Problem = MatmulProblem> struct Scales {
         static constexpr int LDS_BYTES = 0, VECTOR = 0, PREPARE = 0;
@@ -74,8 +74,8 @@ template <class T, class S> struct Plain {
 };
 
 // What a workgroup has during its main loop, and the clusters of its schedule.
-template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Scheme> struct TileLoop {
-    using Problem = typename Scheme<T, S>::Problem;
+template <class T, class S, Op OP_A, Op OP_B, template <class, class> class GemmTraits> struct TileLoop {
+    using Problem = typename GemmTraits<T, S>::Problem;
     using Atom = MmaAtom<T>;
     using KBlockA = KBlock<T, S::M, S, OP_A == Op::T>;
     using KBlockB = KBlock<T, S::N, S, OP_B == Op::N>;
@@ -84,7 +84,7 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
     // LDS: two buffers of a stage of both operands, then the factors of the scheme.
     static constexpr int BUFFER = StageA::BYTES + StageB::BYTES, SCALES_AT = 2 * BUFFER;
     using Tile = WaveTile<T, S, SCALES_AT>;
-    using Scales = typename Scheme<T, S>::template Scales<Tile>;
+    using Scales = typename GemmTraits<T, S>::template Scales<Tile>;
     static constexpr int STEPS = StageA::CHUNKS / Atom::STEP_CHUNKS, STEPS_UNROLLED = Atom::UNROLLED ? STEPS : 1;
     static_assert(STEPS > 0, "a stage has whole steps");
     static_assert(!Tile::UNEVEN, "all wavefronts do the same");
@@ -208,16 +208,16 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Sche
 };
 
 // Grid: x tiles, y splits of k, z batch. Workgroup: S::THREADS.
-template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Scheme = Plain>
-__device__ __forceinline__ void matmul_tile(const typename Scheme<T, S>::Problem &problem) {
-    using Loop = TileLoop<T, S, OP_A, OP_B, Scheme>;
+template <class T, class S, Op OP_A, Op OP_B, template <class, class> class GemmTraits = Plain>
+__device__ __forceinline__ void matmul_tile(const typename GemmTraits<T, S>::Problem &problem) {
+    using Loop = TileLoop<T, S, OP_A, OP_B, GemmTraits>;
     using KBlockA = typename Loop::KBlockA;
     using KBlockB = typename Loop::KBlockB;
     __shared__ char lds_array[Loop::LDS_BYTES] __attribute__((aligned(128)));
     LdsBytes lds = (LdsBytes)lds_array;
     const GemmProblem &g = product_of(problem).gemm;
     TileCoordinates coords;
-    if (!Scheme<T, S>::coordinates_of(problem, coords)) return;
+    if (!GemmTraits<T, S>::coordinates_of(problem, coords)) return;
     auto a = rows_of<KBlockA, T>(g, coords);
     auto b = columns_of<KBlockB, T>(g, coords);
     typename Loop::Tile tile;
@@ -247,5 +247,5 @@ __device__ __forceinline__ void matmul_tile(const typename Scheme<T, S>::Problem
     }
     loop.multiply_rest(coords, coords.begin + k_blocks * KBlockA::K_BLOCK);
     scales.finish(tile);
-    store_tile<Scheme<T, S>, T, S, lacks_registers((OP_A == Op::N) + (OP_B == Op::T))>(tile, problem, lds, coords);
+    store_tile<GemmTraits<T, S>, T, S, lacks_registers((OP_A == Op::N) + (OP_B == Op::T))>(tile, problem, lds, coords);
 }

@@ -2,7 +2,7 @@
 #pragma once
 #include "matmul/split_k_workspace.cuh"
 #include "matmul/matmul_k_block.cuh"
-#include "matmul/matmul_results.cuh"
+#include "matmul/matmul_epilogue.cuh"
 #include "matmul/atoms/atom.cuh"
 
 struct Divided {
@@ -155,16 +155,16 @@ template <class T, class S, int LDS_OPERANDS> struct WaveTile {
         return is_last;
     }
 
-    // Writes what lies within C of the workgroup's part: finished, as Results has it, or raw as one split of k.
-    template <class Results, class Problem>
+    // Writes what lies within C of the workgroup's part: finished, as Epilogue has it, or raw as one split of k.
+    template <class Epilogue, class Problem>
     __device__ __forceinline__ void store(const Problem &problem, LdsBytes lds, const TileCoordinates &coords,
                                           bool raw) {
         const MatmulProblem &p = product_of(problem);
         LDS_MEMORY Sum *strip = (LDS_MEMORY Sum *)(lds + wave * strip_bytes(STRIP));
-        Results results(problem, coords.z);
+        Epilogue epilogue(problem, coords.z);
         Sum *partial = (Sum *)p.partial + ((uint64_t)coords.y * p.batch + coords.z) * p.gemm.n * p.gemm.m;
         uint32_t rows = UNEVEN ? min_of(p.gemm.m, coords.row + S::M) : p.gemm.m;
-        bool has_vectors = raw ? vectors_at(partial, p.gemm.m) : results.has_vectors;
+        bool has_vectors = raw ? vectors_at(partial, p.gemm.m) : epilogue.has_vectors;
         // One strip at a time, so that what is done to results is there once.
 #pragma unroll 1
         for (int number = 0; number < STRIPS; number++) {
@@ -195,10 +195,10 @@ template <class T, class S, int LDS_OPERANDS> struct WaveTile {
                         for (uint32_t e = 0; e < count; e++) to[e] = from[e];
                     }
                 } else if (whole) {
-                    results.template store<V>(first, at_column, from);
+                    epilogue.template store<V>(first, at_column, from);
                 } else {
 #pragma unroll 1
-                    for (uint32_t e = 0; e < count; e++) results.store(first + e, at_column, from[e]);
+                    for (uint32_t e = 0; e < count; e++) epilogue.store(first + e, at_column, from[e]);
                 }
             }
             wave_fence();

@@ -1,5 +1,5 @@
 // How a tile's sums become results: where nothing is done to them but the factor, and they are all C's, by the shortest
-// code; else as matmul_results.cuh has it.
+// code; else as matmul_epilogue.cuh has it.
 #pragma once
 #include "matmul/matmul_wave.cuh"
 #include "portable/seldom.cuh"
@@ -87,7 +87,7 @@ constexpr bool lacks_registers(int transposed) {
 }
 
 // Reduces a split's sums in the kernel, or stores them: as results, or raw.
-template <class Scheme, class T, class S, bool ANEW, class Tile, class Problem>
+template <class GemmTraits, class T, class S, bool ANEW, class Tile, class Problem>
 __device__ __forceinline__ void store_tile(Tile &tile, const Problem &kept, LdsBytes lds,
                                            const TileCoordinates &coords) {
     const Problem &problem = ANEW ? (const Problem &)seldom(kept) : kept;
@@ -104,8 +104,8 @@ __device__ __forceinline__ void store_tile(Tile &tile, const Problem &kept, LdsB
         static_assert(S::WAVES_M * S::WAVES_N * WholeTile<Tile>::LDS_BYTES <= Tile::LDS_BYTES, "wavefronts' places");
         bool whole = p.gemm.m - coords.row >= S::M && coords.columns - coords.column >= S::N;
         typename Tile::Sum factor;
-        auto *c = raw ? nullptr : Scheme::bare(problem, coords.z, factor);
+        auto *c = raw ? nullptr : GemmTraits::bare(problem, coords.z, factor);
         if (__builtin_expect(whole && c, 1)) return WholeTile<Tile>::store(tile, lds, coords, c, p.gemm.ldc, factor);
     }
-    tile.template store<typename Scheme::Results>(problem, lds, coords, raw);
+    tile.template store<typename GemmTraits::Epilogue>(problem, lds, coords, raw);
 }

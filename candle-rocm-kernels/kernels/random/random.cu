@@ -158,8 +158,9 @@ struct NormalF64 {
 };
 
 // Numbers `offset` to `offset + n` of the sequence; one block of words a thread and step.
-template <class D, class Finish>
-__device__ __forceinline__ void fill(typename D::type *out, uint64_t n, uint64_t seed, uint64_t offset, Finish finish) {
+template <class D, class Transform>
+__device__ __forceinline__ void fill(typename D::type *out, uint64_t n, uint64_t seed, uint64_t offset,
+                                     Transform transform) {
     uint64_t first = offset / D::NUMBERS, skip = offset % D::NUMBERS;
     uint64_t blocks = (skip + n + D::NUMBERS - 1) / D::NUMBERS;
     for (uint64_t block = global_thread(); block < blocks; block += global_threads()) {
@@ -169,7 +170,7 @@ __device__ __forceinline__ void fill(typename D::type *out, uint64_t n, uint64_t
         for (int i = 0; i < D::NUMBERS; i++) {
             // Wraps for the numbers before the first one wanted.
             uint64_t at = block * D::NUMBERS + i - skip;
-            if (at < n) out[at] = finish(numbers[i]);
+            if (at < n) out[at] = transform(numbers[i]);
         }
     }
 }

@@ -89,15 +89,15 @@ private:
 
 // Results from a column of a matrix on: finished, or raw as one split of k.
 struct GroupedStore {
-    GroupedResults results;
+    GroupedEpilogue epilogue;
     GLOBAL_MEMORY float *partial;
     uint32_t rows, column;
 
     __device__ __forceinline__ GroupedStore(const GroupedProblem &problem, uint32_t z, uint32_t column)
-        : results(problem, z), partial(split_sums<float>(problem.product, z)), rows(problem.product.gemm.m),
+        : epilogue(problem, z), partial(split_sums<float>(problem.product, z)), rows(problem.product.gemm.m),
           column(column) {}
     __device__ __forceinline__ void store(uint32_t row, uint32_t at, float sum) const {
-        results.store(row, column + at, sum);
+        epilogue.store(row, column + at, sum);
     }
     // The splits' sums are added up by another launch.
     __device__ __forceinline__ bool is_whole(uint32_t row, uint32_t at, float sum) const {

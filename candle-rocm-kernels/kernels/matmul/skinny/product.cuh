@@ -616,20 +616,20 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     // Where results go: finished, or raw as one split of k.
     struct Store {
         const MatmulProblem &problem;
-        FinishedSums<T> results;
+        ScaledEpilogue<T> epilogue;
         GLOBAL_MEMORY Sum *partial;
 
         __device__ __forceinline__ Store(const MatmulProblem &p, T *c, uint32_t layout)
-            : problem(p), results(p, c, layout & TRANSPOSED, blockIdx.z), partial(split_sums<Sum>(p, blockIdx.z)) {}
+            : problem(p), epilogue(p, c, layout & TRANSPOSED, blockIdx.z), partial(split_sums<Sum>(p, blockIdx.z)) {}
         // A whole sum's result.
         __device__ __forceinline__ void store(uint32_t row, uint32_t column, Sum sum, T of_residual) const {
-            results.store(row, column, sum, of_residual);
+            epilogue.store(row, column, sum, of_residual);
         }
         __device__ __forceinline__ void store(uint32_t row, uint32_t column, Sum sum) const {
-            results.store(row, column, sum);
+            epilogue.store(row, column, sum);
         }
         __device__ __forceinline__ void store_gated(uint32_t row, uint32_t column, Sum gate, Sum up) const {
-            results.c[row + (int64_t)column * results.column_c] =
+            epilogue.c[row + (int64_t)column * epilogue.column_c] =
                 narrow<T>(activated<T>(gate, problem.activation) * up);
         }
 
@@ -670,13 +670,13 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     // Grid: x rows, y splits of k, z batch.
     __device__ __forceinline__ void run(const MatmulProblem &problem, uint32_t layout, uint32_t log2_slice_k) {
         auto operands = select_batch<T>(problem.gemm);
-        auto results = [&]() INLINED {
+        auto make_store = [&]() INLINED {
             return Store(problem, operands.c, layout);
         };
         auto residual_of = [&](uint32_t row, uint32_t column) INLINED {
-            return Finish<T>(problem, blockIdx.z, layout & TRANSPOSED).residual_of(row, column);
+            return ElementEpilogue<T>(problem, blockIdx.z, layout & TRANSPOSED).residual_of(row, column);
         };
-        compute(problem, operands.a, operands.b, problem.gemm.n, true, layout, log2_slice_k, results, residual_of);
+        compute(problem, operands.a, operands.b, problem.gemm.n, true, layout, log2_slice_k, make_store, residual_of);
     }
 
     // Where a thread's result stands that is number `i` of those that a pass brings together.
@@ -784,12 +784,12 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         }
     }
 
-    // The product with so many columns of B, or, if none is in use, zeros. `results` makes what stores it, once the
+    // The product with so many columns of B, or, if none is in use, zeros. `make_store` makes what stores it, once the
     // sums are there. `residual_of` reads what is added to one; a thread's first is asked for before the product, as
     // nothing else would hide the wait.
-    template <class Results, class Residual = AsItIs>
+    template <class MakeStore, class Residual = AsItIs>
     __device__ __forceinline__ void compute(const MatmulProblem &problem, const T *a, const T *b, uint32_t columns,
-                                            bool in_use, uint32_t layout, uint32_t log2_slice_k, Results results,
+                                            bool in_use, uint32_t layout, uint32_t log2_slice_k, MakeStore make_store,
                                             Residual residual_of = {}) {
         constexpr bool EARLY = !is_same<Residual, AsItIs>::value && !Input::NORMS && PASSES == 1;
         __shared__ Shared shared;
@@ -807,7 +807,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         }
         add_up(at, lane, k_slice, log2_slice_k, whole_rows);
 
-        auto out = results();
+        auto out = make_store();
 #pragma unroll 1
         for (int pass = 0; pass < PASSES; pass++) {
             if (pass > 0) __syncthreads();

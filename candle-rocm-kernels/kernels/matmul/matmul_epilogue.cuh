@@ -4,7 +4,7 @@
 #include "matmul/matmul_vectors.cuh"
 #include "matmul/atoms/atom.cuh"
 
-template <class T> struct Results {
+template <class T> struct Epilogue {
     using Sum = typename Product<T>::Sum;
     using C = typename Product<T>::C;
     static constexpr bool ACTIVATES = !is_same<T, int8_t>::value, MAY_WIDEN = sizeof(C) == 2;
@@ -17,7 +17,7 @@ template <class T> struct Results {
     uint32_t activation;
     bool wide, has_vectors;
 
-    __device__ __forceinline__ Results(const MatmulProblem &p, uint32_t z)
+    __device__ __forceinline__ Epilogue(const MatmulProblem &p, uint32_t z)
         : c((C *)p.gemm.c + z * p.gemm.stride_c), bias((const C *)p.bias),
           residual(p.residual ? (const C *)p.residual + z * p.stride_residual : nullptr), ldc(p.gemm.ldc),
           ld_residual(p.ld_residual), scaling(p.gemm), activation(p.activation), wide(MAY_WIDEN && p.gemm.wide_c),
@@ -117,7 +117,7 @@ private:
 
 // Adds up the splits of each element of C, the last one first, as where they are reduced in the kernel
 // (WaveTile::reduce_in_kernel). Grid: any number of workgroups in x.
-template <class T, class Results = ::Results<T>, class Problem>
+template <class T, class Epilogue = ::Epilogue<T>, class Problem>
 __device__ __forceinline__ void matmul_sum(const Problem &problem) {
     using Sum = typename Product<T>::Sum;
     const MatmulProblem &p = product_of(problem);
@@ -155,5 +155,5 @@ __device__ __forceinline__ void matmul_sum(const Problem &problem) {
         }
     }
     each(Constant<1>(), [&](uint32_t row, uint32_t column, uint32_t z, const vec<Sum, 1> &sums)
-                            INLINED { Results(problem, z).store(row, column, sums[0]); });
+                            INLINED { Epilogue(problem, z).store(row, column, sums[0]); });
 }
