@@ -411,8 +411,8 @@ template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S, IsLat
             else return own[n].delta;
         };
         if (biases.any) {
-            scores.seldom();
-            auto &again = seldom(biases.p);
+            scores.cold_path();
+            auto &again = cold_path(biases.p);
             float scale = again.scale, cap = again.softcap;
             if (cap != 0) {
                 float inside = scale / cap;
@@ -429,10 +429,10 @@ template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S, IsLat
             biases.template add<OF_KEYS>(scores, OF_KEYS ? (uint32_t)at : first, OF_KEYS ? first : (uint32_t)at, s);
         }
         if (hides) {
-            scores.seldom();
-            Visible(seldom(biases.p), s, OF_KEYS).hide(scores, first, at);
+            scores.cold_path();
+            Visible(cold_path(biases.p), s, OF_KEYS).hide(scores, first, at);
         }
-        if constexpr (OF_KEYS) scores.seldom();
+        if constexpr (OF_KEYS) scores.cold_path();
         scores.template each_with<OF_KEYS>(changes, [&](int n, uint32_t other, float &score, float &change) INLINED {
             score = math::fast_exp2(math::fma(score, factor, -lse_of(n, other)));
             change = score * (change - delta_of(n, other));

@@ -90,7 +90,7 @@ template <class T, class S> struct Forward : Products<T, S, 1> {
                     keys.template load<S::KEYS>(key_tile, (uint32_t)at + S::KEYS, key_page);
                 }
                 if (biases.any) biases.apply(held, my_first, (uint32_t)at, s);
-                if (at < inner_begin || at + S::KEYS > inner_end) Visible(seldom(p), s).hide(held, my_first, at);
+                if (at < inner_begin || at + S::KEYS > inner_end) Visible(cold_path(p), s).hide(held, my_first, at);
                 held.exponentiate([&](float(&by)[Held::N]) INLINED { Base::rescale(results, by); });
                 in_order();
                 if constexpr (!Keys::DIRECT) {

@@ -58,7 +58,7 @@ template <class T> struct Rows {
         } else if (lines) {
             tile.load([&](uint32_t i) INLINED { return base + (uint64_t)min_of(first + i, keys - 1) * row; });
         } else {
-            auto &again = seldom(p);
+            auto &again = cold_path(p);
             auto pages = (const GLOBAL_MEMORY uint32_t *)again.pages + (uint64_t)batch * again.pages_batch;
             uint32_t page_rows = again.page_rows;
             uint64_t pitch = page(again);

@@ -1,7 +1,7 @@
 // What the `forward` module's kernels are told: attention of packed or padded sequences, and what hides keys from
 // queries.
 #pragma once
-#include "portable/seldom.cuh"
+#include "portable/cold_path.cuh"
 
 // A tensor of (batch, row, head, element): distances in elements between its first three, the last is 1.
 struct AttentionTensor {

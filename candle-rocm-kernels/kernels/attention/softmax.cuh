@@ -30,7 +30,7 @@ template <class T, int KB, int QB> struct Blocks {
 
     __device__ __forceinline__ Blocks() : lane(lane_id()), first(Atom::other(lane, 0) / TOGETHER) {}
     // What follows makes what it needs of the lane's number anew: none of that takes registers before.
-    __device__ __forceinline__ void seldom() {
+    __device__ __forceinline__ void cold_path() {
         lane = lane_anew();
         first = Atom::other(lane, 0) / TOGETHER;
         pin(first);
@@ -195,7 +195,7 @@ template <class T> struct Biases {
     // `query` and `key` are the first of the wavefront's.
     template <class S>
     __device__ __forceinline__ void apply(S &scores, uint32_t query, uint32_t key, const Sequence &s) const {
-        auto &again = seldom(p);
+        auto &again = cold_path(p);
         float scale = again.scale, cap = again.softcap;
         if (cap != 0) {
             float inside = scale / cap;
@@ -208,7 +208,7 @@ template <class T> struct Biases {
     // What is added to scores that are scaled. Where KEYS_STAY, the lane's own are keys, and the others queries.
     template <bool KEYS_STAY, class S>
     __device__ __forceinline__ void add(S &scores, uint32_t query, uint32_t key, const Sequence &s) const {
-        auto &again = seldom(p);
+        auto &again = cold_path(p);
         if (again.slopes) {
             float slope = again.slopes[s.batch * again.slopes_batch + s.head];
             int32_t ahead = (int32_t)(query + s.keys - s.queries - key);

@@ -136,7 +136,7 @@ template <class F> constexpr bool stands_once() {
 }
 
 // The base of functions for cases that hardly occur: an element at a time has to do for them.
-struct Seldom {};
+struct ColdPath {};
 
 // WIDTH elements as they are loaded, in words, from which each is shifted out. Taken apart by memory they would be
 // where they are loaded, which waits for them.
@@ -445,8 +445,8 @@ __device__ __forceinline__ void map_by_table(size_t numel, size_t num_dims, cons
 }
 
 template <class F, class Out, class... In>
-__device__ __forceinline__ void map_seldom(size_t numel, size_t num_dims, const size_t *__restrict__ info, F f,
-                                           Out *__restrict__ out, const In *__restrict__... in) {
+__device__ __forceinline__ void map_cold_path(size_t numel, size_t num_dims, const size_t *__restrict__ info, F f,
+                                              Out *__restrict__ out, const In *__restrict__... in) {
     if (info != nullptr) return map_singly(indices<sizeof...(In)>(), numel, num_dims, info, f, out, in...);
     for (size_t i = global_thread(); i < numel; i += global_threads()) out[i] = apply(f, i, in[i]...);
 }
@@ -456,6 +456,6 @@ __device__ __forceinline__ void map(size_t numel, size_t num_dims, const size_t 
                                     Out *__restrict__ out, const In *__restrict__... in) {
     if constexpr (sizeof...(In) == 1 && (... && is_same<In, f8e4m3_t>::value))
         map_by_table(numel, num_dims, info, f, out, in...);
-    else if constexpr (__is_base_of(Seldom, F)) map_seldom(numel, num_dims, info, f, out, in...);
+    else if constexpr (__is_base_of(ColdPath, F)) map_cold_path(numel, num_dims, info, f, out, in...);
     else map_any(indices<sizeof...(In)>(), numel, num_dims, info, f, out, in...);
 }

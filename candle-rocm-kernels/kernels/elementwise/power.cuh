@@ -46,7 +46,7 @@ struct Exponent {
     __device__ __forceinline__ bool is_plain() const { return p != 0 && math::abs(p) <= 64; }
 };
 
-template <class T, bool PLAIN> struct Power : conditional<PLAIN, Long, Seldom>::type {
+template <class T, bool PLAIN> struct Power : conditional<PLAIN, Long, ColdPath>::type {
     Exponent exponent;
 
     __device__ __forceinline__ explicit Power(Exponent exponent) : exponent(exponent) {}

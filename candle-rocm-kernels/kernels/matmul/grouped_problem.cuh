@@ -1,7 +1,7 @@
 // What the kernels of grouped products, and of those whose operands have scales, are told beside the product.
 #pragma once
 #include "matmul/matmul_epilogue.cuh"
-#include "portable/seldom.cuh"
+#include "portable/cold_path.cuh"
 
 // Which of an operand's elements share a factor: those of a number of rows that is a power of two ("rows" are A's rows
 // or B's columns), and of 128 k that follow one another. Distances in factors; in packed ones, which lie by four along
@@ -71,7 +71,7 @@ struct GroupedEpilogue {
     static __device__ __forceinline__ int bytes(uint32_t type) { return type == RESULT_F32 ? 4 : 2; }
 
     __device__ __forceinline__ GroupedEpilogue(const GroupedProblem &problem, uint32_t z) {
-        auto &all = seldom(problem);
+        auto &all = cold_path(problem);
         auto &p = all.product;
         type = all.result;
         c = (char *)p.gemm.c + z * p.gemm.stride_c * bytes(type);

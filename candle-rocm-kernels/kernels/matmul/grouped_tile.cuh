@@ -99,13 +99,13 @@ template <class T, class S, bool ROWS_SHARE> struct ScaledBy : Grouped<T, S> {
         static __device__ __forceinline__ bool mine(int i) { return ROWS % S::THREADS == 0 || row(i) < ROWS; }
         // Whether a thread's factors are packed.
         __device__ __forceinline__ bool packed(int i) const {
-            auto &p = seldom(problem);
+            auto &p = cold_path(problem);
             bool of_a = p.scales_a.format == SCALES_E8M0, of_b = p.scales_b.format == SCALES_E8M0;
             return row(i) < S::M ? of_a : of_b;
         }
         // Reads the next block's.
         __device__ __forceinline__ void load() {
-            auto &p = seldom(problem);
+            auto &p = cold_path(problem);
             int64_t k_step_a = p.scales_a.k_step, k_step_b = p.scales_b.k_step;
 #pragma unroll
             for (int i = 0; i < COUNT; i++) {

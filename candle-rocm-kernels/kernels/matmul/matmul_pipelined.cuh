@@ -342,7 +342,7 @@ template <class S, bool LOADS> __device__ __forceinline__ void wait_for_operands
 // loads, for whose registers these made room, TOGETHER or more.
 template <int PRODUCTS, int READS, int WRITES, int VECTOR, int LOADS, int MORE = 0, int ROOM = PRODUCTS,
           int TOGETHER = 1, int AT = 0>
-__device__ __forceinline__ void interleave() {
+__device__ __forceinline__ void schedule_instruction_groups() {
     constexpr int MFMA = 8, VALU = 2, GLOBAL_LOAD = 0x20, LDS_READ = 0x100, LDS_WRITE = 0x200;
     if constexpr (AT < PRODUCTS) {
         constexpr int QUIET = LOADS > 0 ? 2 : 0;
@@ -359,13 +359,14 @@ __device__ __forceinline__ void interleave() {
             __builtin_amdgcn_sched_group_barrier(LDS_READ, READS_EACH, 0);
         if constexpr (AT >= WRITING && (AT - WRITING) * LOADS_EACH < LOADS)
             __builtin_amdgcn_sched_group_barrier(GLOBAL_LOAD, LOADS_EACH, 0);
-        interleave<PRODUCTS, READS, WRITES, VECTOR, LOADS, MORE, ROOM, TOGETHER, AT + 1>();
+        schedule_instruction_groups<PRODUCTS, READS, WRITES, VECTOR, LOADS, MORE, ROOM, TOGETHER, AT + 1>();
     }
     if constexpr (AT == PRODUCTS) in_order();
 }
 
-// What a workgroup has during its main loop, and the clusters of its schedule, whose instructions interleave() puts in
-// order. Fragments have two sets: a step's are read while those of the step before are multiplied.
+// What a workgroup has during its main loop, and the clusters of its schedule, whose instructions
+// schedule_instruction_groups() puts in order. Fragments have two sets: a step's are read while those of the step
+// before are multiplied.
 template <class T, class S, Op OP_A, Op OP_B, template <class, class> class GemmTraits> struct LinesLoop {
     using Problem = typename GemmTraits<T, S>::Problem;
     using Atom = MmaAtom<T>;
@@ -453,9 +454,9 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Gemm
         if (MORE) load<PING_PONG>(now, reach);
         read(1, ROWS);
         multiply(0, ROWS);
-        interleave<PRODUCTS, READS, WRITES[1], VECTOR[1], LOADS,
-                   Scales::VECTOR *(Tile::BLOCKS_N - FIRST_BLOCKS) + Scales::PREPARE, ROOM,
-                   SHORT ? 4 : KBlocks::TOGETHER>();
+        schedule_instruction_groups<PRODUCTS, READS, WRITES[1], VECTOR[1], LOADS,
+                                    Scales::VECTOR *(Tile::BLOCKS_N - FIRST_BLOCKS) + Scales::PREPARE, ROOM,
+                                    SHORT ? 4 : KBlocks::TOGETHER>();
 #pragma unroll
         for (int step = 1; step < STEPS - 1; step++) {
             // A half's last step was read: it may be replaced. The other half was written.
@@ -463,17 +464,17 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Gemm
             else wait_for_operands<S, false>();
             read(step + 1, ROWS);
             multiply(step, ROWS);
-            interleave<PRODUCTS, READS, 0, 0, 0>();
+            schedule_instruction_groups<PRODUCTS, READS, 0, 0, 0>();
         }
         wait_for_operands<S, (MORE && WRITES[0] > 0)>();
         if (MORE) stage<PING_PONG>(0, next);
         multiply(STEPS - 1, ROWS, 0, FIRST_BLOCKS);
-        interleave<FIRST, 0, MORE ? WRITES[0] : 0, VECTOR[0], 0>();
+        schedule_instruction_groups<FIRST, 0, MORE ? WRITES[0] : 0, VECTOR[0], 0>();
         barrier();
         if (MORE) read(0, ROWS);
         multiply(STEPS - 1, ROWS, FIRST_BLOCKS);
         scales.promote(tile, k_block_a, 0, 0, FIRST_BLOCKS);
-        interleave<PRODUCTS - FIRST, MORE ? READS : 0, 0, 0, 0, Scales::VECTOR * FIRST_BLOCKS>();
+        schedule_instruction_groups<PRODUCTS - FIRST, MORE ? READS : 0, 0, 0, 0, Scales::VECTOR * FIRST_BLOCKS>();
     }
 
     // The main loop of wavefronts whose turn it is.
@@ -511,7 +512,7 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Gemm
     // What is left from k on, and products that have no whole K-blocks.
     __device__ __forceinline__ void multiply_rest(const Problem &problem, const TileCoordinates &coords, uint32_t k) {
         // What the loop did not need in registers.
-        const GemmProblem &to = product_of((const Problem &)seldom(problem)).gemm;
+        const GemmProblem &to = product_of((const Problem &)cold_path(problem)).gemm;
         auto rest_a = rows_of<KBlockA, T>(to, coords);
         auto rest_b = columns_of<KBlockB, T>(to, coords);
 #pragma unroll 1

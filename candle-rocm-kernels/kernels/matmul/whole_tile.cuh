@@ -2,7 +2,7 @@
 // code; else as matmul_epilogue.cuh has it.
 #pragma once
 #include "matmul/matmul_wave.cuh"
-#include "portable/seldom.cuh"
+#include "portable/cold_path.cuh"
 
 // A wavefront's sums of a tile that lies within C, where nothing follows but the factor: through LDS, 64 rows of a
 // block of columns at a time, so that eight lanes write a line of C, or 32 where it has no more. What is done to them
@@ -90,7 +90,7 @@ constexpr bool lacks_registers(int transposed) {
 template <class GemmTraits, class T, class S, bool ANEW, class Tile, class Problem>
 __device__ __forceinline__ void store_tile(Tile &tile, const Problem &kept, LdsBytes lds,
                                            const TileCoordinates &coords) {
-    const Problem &problem = ANEW ? (const Problem &)seldom(kept) : kept;
+    const Problem &problem = ANEW ? (const Problem &)cold_path(kept) : kept;
     const MatmulProblem &p = product_of(problem);
     bool raw = p.splits > 1;
     if constexpr (Tile::REDUCES_IN_KERNEL && is_same<Problem, MatmulProblem>::value) {

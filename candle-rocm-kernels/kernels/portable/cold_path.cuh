@@ -5,13 +5,15 @@
 #include "portable/portable.cuh"
 
 #if defined(__HIP__) && !defined(KNOWN)
-template <class Problem> using Seldom = const __attribute__((address_space(4))) Problem;
-template <class Problem> __device__ __forceinline__ Seldom<Problem> &seldom(const Problem &) {
-    auto *problem = (Seldom<Problem> *)__builtin_amdgcn_kernarg_segment_ptr();
+template <class Problem> using ColdPath = const __attribute__((address_space(4))) Problem;
+template <class Problem> __device__ __forceinline__ ColdPath<Problem> &cold_path(const Problem &) {
+    auto *problem = (ColdPath<Problem> *)__builtin_amdgcn_kernarg_segment_ptr();
     asm volatile("" : "+s"(problem));
     return *problem;
 }
 #else
-template <class Problem> using Seldom = const Problem;
-template <class Problem> __device__ __forceinline__ Seldom<Problem> &seldom(const Problem &problem) { return problem; }
+template <class Problem> using ColdPath = const Problem;
+template <class Problem> __device__ __forceinline__ ColdPath<Problem> &cold_path(const Problem &problem) {
+    return problem;
+}
 #endif
