@@ -244,25 +244,25 @@ template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S, IsLat
             }
             // Of a SIMD's wavefronts one makes weights while another multiplies, which goes first.
             set_priority<0>();
-            in_order();
+            opt_barrier_schedule();
             weigh(scores, changes, lds, at, now);
             decltype(auto) weights_of_scores = Base::packed(scores.block, place.lane);
             decltype(auto) weights_of_changes = Base::packed(changes.block, place.lane);
-            in_order();
+            opt_barrier_schedule();
             if (!EARLY && !LATE) load_first();
-            in_order();
+            opt_barrier_schedule();
             set_priority<1>();
             if constexpr (OF_KEYS)
                 Base::template multiply_values<Transposed>(of_weights, weights_of_scores, lds + TRANSPOSED_AT,
                                                            place.weights, place.lane, S::ELEMENTS);
-            in_order();
+            opt_barrier_schedule();
             if (LATE) load_first();
             if (!EARLY) first_tile.stage(lds);
             if (!EARLY && !LATE) load_second();
-            in_order();
+            opt_barrier_schedule();
             Base::template multiply_values<Transposed>(of_changes, weights_of_changes, lds + TRANSPOSED_AT,
                                                        place.weights, place.lane);
-            in_order();
+            opt_barrier_schedule();
             lds_barrier();
         }
 
@@ -375,14 +375,14 @@ template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S, IsLat
         uint32_t thread = threadIdx.x;
         if (OF_KEYS && thread < OTHERS) {
             // Lest what follows of it be in registers all the time.
-            pin(thread);
+            opt_barrier_ordered(thread);
             to = numbers_of(others, (uint32_t)others.at + thread, others.first.count);
         }
     }
     static __device__ __forceinline__ void stage_own_number(LdsBytes lds, const Numbers &numbers) {
         uint32_t thread = threadIdx.x;
         if (OF_KEYS && thread < OTHERS) {
-            pin(thread);
+            opt_barrier_ordered(thread);
             lds_store(lds + NUMBERS_AT + thread * 4, exponent(numbers.lse));
             lds_store(lds + NUMBERS_AT + (OTHERS + thread) * 4, numbers.delta);
         }

@@ -370,7 +370,7 @@ __device__ __forceinline__ void attend(const Step<T> &from, C *cache, const uint
     constexpr uint32_t STEP = KeyReader::ROW_GROUPS * KeyReader::KEYS, NONE = ~0u;
     // Read now, not where it is needed: the compiler would wait for each by itself.
     uint32_t max_splits = gridDim.x, columns = gridDim.y, rows_of_grid = gridDim.z;
-    opaque_uniform(max_splits), opaque_uniform(columns), opaque_uniform(rows_of_grid);
+    opt_barrier_uniform(max_splits), opt_barrier_uniform(columns), opt_barrier_uniform(rows_of_grid);
     // Groups of more queries than a workgroup has, and steps of more than one token, are seldom, and divisions long.
     uint32_t heads = group * kv_heads, chunks = ceil_div(group, (uint32_t)HEADS), row = blockIdx.z;
     uint32_t of_keys = blockIdx.y, in_group = 0, sequence = row, of_step = 0;

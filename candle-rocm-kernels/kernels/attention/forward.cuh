@@ -83,7 +83,7 @@ template <class T, class S> struct Forward : Products<T, S, 1> {
 #pragma unroll 1
             for (int32_t at = begin; at < end; at += S::KEYS) {
                 values.template load<S::KEYS>(value_tile, (uint32_t)at, value_page);
-                in_order();
+                opt_barrier_schedule();
                 Base::multiply_keys(held.block, queries, lds, lds + QUERIES_AT, wave, lane, [](int) {});
                 if constexpr (Keys::DIRECT) {
                     Base::settle_copies();
@@ -92,15 +92,15 @@ template <class T, class S> struct Forward : Products<T, S, 1> {
                 if (biases.any) biases.apply(held, my_first, (uint32_t)at, s);
                 if (at < inner_begin || at + S::KEYS > inner_end) Visible(cold_path(p), s).hide(held, my_first, at);
                 held.exponentiate([&](float(&by)[Held::N]) INLINED { Base::rescale(results, by); });
-                in_order();
+                opt_barrier_schedule();
                 if constexpr (!Keys::DIRECT) {
                     value_tile.stage(lds + VALUES_AT);
                     keys.template load<S::KEYS>(key_tile, (uint32_t)at + S::KEYS, key_page);
-                    in_order();
+                    opt_barrier_schedule();
                     lds_barrier();
                 }
                 Base::multiply_values(results, held.block, lds + VALUES_AT, weights, lane);
-                in_order();
+                opt_barrier_schedule();
                 if constexpr (Keys::DIRECT) {
                     Base::settle_copies();
                 } else {

@@ -103,7 +103,7 @@ template <class T, int ROWS, int CHUNKS, int THREADS> struct CopiedTile {
 #pragma unroll
         for (int i = 0; i < VECTORS; i++) {
             // Lest all addresses be in registers at once.
-            if (i % 4 == 0) in_order();
+            if (i % 4 == 0) opt_barrier_schedule();
             if (mine(i)) held[i] = load_vector<Vector>(at(row + i * STEP), from);
         }
     }
@@ -120,7 +120,7 @@ template <class T, int ROWS, int CHUNKS, int THREADS> struct CopiedTile {
         for (int i = 0; i < VECTORS; i++) {
             uint32_t offset = min_of(row + i * STEP, last) * (pitch * 2);
             // A sum of 64 bits would take more registers.
-            opaque(offset);
+            opt_barrier_value(offset);
             offset += from;
             if (mine(i)) held[i] = load_vector<Vector>(lines, offset);
         }
@@ -131,7 +131,7 @@ template <class T, int ROWS, int CHUNKS, int THREADS> struct CopiedTile {
             for (Vector &vector : held) {
                 vector = chunk * 8 < dim ? vector : Vector(0u);
                 // Lest all heads go through this.
-                pin(vector);
+                opt_barrier_ordered(vector);
             }
         }
 #pragma unroll
@@ -276,16 +276,16 @@ template <class T, int KEYS, int ELEMENTS, int THREADS_, int TENSORS = 1> struct
             auto of_tensor = lines(tensor);
             uint32_t key = Atom::key_at(block.chunk, block.segment * Transposed::LINES);
             // Lest each line's be in a register all the time.
-            pin(key);
+            opt_barrier_ordered(key);
             uint32_t offset = min_of(key + Atom::key_at(0, l), last) * (of_tensor.row * 2);
-            opaque(offset);
+            opt_barrier_value(offset);
             offset += block.row * 2;
             return load_vector<typename Transposed::Vector>(of_tensor.base, offset);
         });
     }
     __device__ __forceinline__ void stage(LdsBytes to) {
 #pragma unroll
-        for (uint32_t &selector : k_block.selectors) pin_uniform(selector);
+        for (uint32_t &selector : k_block.selectors) opt_barrier_ordered_uniform(selector);
 #pragma unroll
         for (int i = 0; i < Transposed::BLOCKS; i++)
             if (Transposed::mine(i))

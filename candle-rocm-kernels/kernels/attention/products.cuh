@@ -161,9 +161,9 @@ template <class T, class S, int PREFETCH_FRAGMENTS> struct Products {
             for (int step = 0; step < STEPS; step++) {
                 if (step + PREFETCH < STEPS) read_step(step + PREFETCH);
                 also(step);
-                in_order();
+                opt_barrier_schedule();
                 multiply(read[step % (PREFETCH + 1)], step);
-                in_order();
+                opt_barrier_schedule();
             }
         } else {
             also(0);
@@ -175,18 +175,18 @@ template <class T, class S, int PREFETCH_FRAGMENTS> struct Products {
                     keys.load(lds, step, load);
                     if (S::QUERIES_IN_LDS) from_lds.load(place, step, load);
                     multiply(keys.fragment, step);
-                    pin_blocks(to, 0, KB);
+                    opt_barrier_blocks(to, 0, KB);
                 }
         }
     }
 
     // Reading ahead further, the compiler would run out of registers. There are other wavefronts to wait with.
     template <int BLOCKS>
-    static __device__ __forceinline__ void pin_blocks(Sums (&blocks)[QB][BLOCKS], int first, int count) {
+    static __device__ __forceinline__ void opt_barrier_blocks(Sums (&blocks)[QB][BLOCKS], int first, int count) {
 #pragma unroll
         for (int q = 0; q < QB; q++)
 #pragma unroll
-            for (int b = first; b < first + count; b++) pin(blocks[q][b]);
+            for (int b = first; b < first + count; b++) opt_barrier_ordered(blocks[q][b]);
     }
 
     // Weights as the atom takes them, which are half of the registers.
@@ -252,7 +252,7 @@ template <class T, class S, int PREFETCH_FRAGMENTS> struct Products {
 #pragma unroll
         for (int n = 0; n < GROUPS; n++) {
             if (n + 1 < GROUPS) read_group(n + 1);
-            in_order();
+            opt_barrier_schedule();
 #pragma unroll
             for (int q = 0; q < QB; q++)
                 if (n % OF_STEP == 0) of_queries[q] = weights_of(held, q, n / OF_STEP, lane);
@@ -264,7 +264,7 @@ template <class T, class S, int PREFETCH_FRAGMENTS> struct Products {
                     for (int e = 0; e < PREFETCH_GROUP; e++)
                         Atom::multiply(results[q][n % OF_STEP * PREFETCH_GROUP + e], read[n % 2][e], of_queries[q],
                                        instruction);
-            in_order();
+            opt_barrier_schedule();
         }
     }
     template <class From, class Held>
@@ -308,7 +308,7 @@ template <class T, class S, int PREFETCH_FRAGMENTS> struct Products {
 #pragma unroll
                             for (int e = 0; e < GROUP; e++)
                                 Atom::multiply(results[q][group + e], values.fragment[e], of_queries[q], instruction);
-                    if (PREFETCH == 0) pin_blocks(results, group, GROUP);
+                    if (PREFETCH == 0) opt_barrier_blocks(results, group, GROUP);
                 }
             }
         }

@@ -5,7 +5,7 @@
 // The lane, which is made anew of the work-item's number, so that it takes no register before.
 __device__ __forceinline__ uint32_t lane_anew() {
     uint32_t item = threadIdx.x;
-    pin(item);
+    opt_barrier_ordered(item);
     return item % WAVEFRONT;
 }
 
@@ -33,7 +33,7 @@ template <class T, int KB, int QB> struct Blocks {
     __device__ __forceinline__ void cold_path() {
         lane = lane_anew();
         first = Atom::other(lane, 0) / TOGETHER;
-        pin(first);
+        opt_barrier_ordered(first);
     }
     __device__ __forceinline__ uint32_t key(int k, int i) const {
         return first * TOGETHER + (k * Atom::OTHERS + Atom::other(0, i));
@@ -54,7 +54,7 @@ template <class T, int KB, int QB> struct Blocks {
                     set_sum<typename Atom::Atom>(
                         block[q][k], i,
                         f(q * LANE + Atom::query_number(i), key(k, i), sum_of<typename Atom::Atom>(block[q][k], i)));
-                    if (IN_BATCHES && i % BATCH == BATCH - 1) pin(block[q][k]);
+                    if (IN_BATCHES && i % BATCH == BATCH - 1) opt_barrier_ordered(block[q][k]);
                 }
     }
     // The same of two numbers of each pair: f(number of the query, key, this, the other), which sets them.
@@ -70,7 +70,8 @@ template <class T, int KB, int QB> struct Blocks {
                     f(q * LANE + Atom::query_number(i), key(k, i), mine, theirs);
                     set_sum<typename Atom::Atom>(block[q][k], i, mine);
                     set_sum<typename Atom::Atom>(other.block[q][k], i, theirs);
-                    if (IN_BATCHES && i % BATCH == BATCH - 1) pin(block[q][k]), pin(other.block[q][k]);
+                    if (IN_BATCHES && i % BATCH == BATCH - 1)
+                        opt_barrier_ordered(block[q][k]), opt_barrier_ordered(other.block[q][k]);
                 }
     }
 };
@@ -175,7 +176,7 @@ struct Visible {
         }
         // Lest it be in a register while nothing is hidden.
         float hidden = -INFINITY;
-        pin(hidden);
+        opt_barrier_ordered(hidden);
         scores.each([&](int n, uint32_t key, float score)
                         INLINED { return (int32_t)key >= from[n] && (int32_t)key < to[n] ? score : hidden; });
     }

@@ -177,9 +177,9 @@ template <int WIDTH, class T> __device__ __forceinline__ vec<T, WIDTH> read_or_r
 // N groups of a thread, of which the first is taken out at a time.
 template <class T, int WIDTH, int N> struct Queue {
     Packed<T, WIDTH> group[N];
-    __device__ __forceinline__ void forget(uint32_t zero) {
+    __device__ __forceinline__ void opt_barrier_words(uint32_t zero) {
 #pragma unroll
-        for (int n = 0; n < N; n++) ::forget(group[n], zero);
+        for (int n = 0; n < N; n++) ::opt_barrier_words(group[n], zero);
     }
     __device__ __forceinline__ vec<T, WIDTH> take() {
         vec<T, WIDTH> first = group[0].elements();
@@ -205,7 +205,7 @@ __device__ __forceinline__ void map_queue(size_t v, size_t vectors, uint32_t ste
                 (x.group[n].read(in + at * WIDTH, true), ...);
                 count++;
             }
-            (x.forget(zero), ...);
+            (x.opt_barrier_words(zero), ...);
 #pragma nounroll
             for (; count != 0; count--, v += step) {
                 vec<Out, WIDTH> result;
@@ -254,10 +254,10 @@ __device__ __forceinline__ void map_in_place(sequence<int, K...>, Access access,
     uint32_t size = (uint32_t)(info[num_dims - 1] / WIDTH), row = (uint32_t)v / size, column = (uint32_t)v - row * size;
     uint32_t threads = (uint32_t)global_threads(), down = threads / size, across = threads - down * size;
     // In vector registers, of which there are enough.
-    opaque(size);
-    opaque(down);
-    opaque(across);
-    opaque(threads);
+    opt_barrier_value(size);
+    opt_barrier_value(down);
+    opt_barrier_value(across);
+    opt_barrier_value(threads);
     uint32_t zero = (uint32_t)num_dims >> 31;
     [&](Queue<In, WIDTH, STRIP>... x) INLINED {
         while (v < groups) {
@@ -268,8 +268,8 @@ __device__ __forceinline__ void map_in_place(sequence<int, K...>, Access access,
                 // What follows from these is made again, instead of kept in more registers than there are.
                 auto now = access;
                 uint32_t dims = (uint32_t)num_dims;
-                opaque_uniform(dims);
-                opaque_uniform(now.word);
+                opt_barrier_uniform(dims);
+                opt_barrier_uniform(now.word);
                 size_t offset[N] = {((size_t)column * WIDTH * info[(K + 1) * dims + dims - 1])...};
                 add_offsets<N, uint32_t>(row, dims - 1, dims, info, offset);
                 (x.group[n].read(in + offset[K], now.has(Access::UNIT_STRIDE(K))), ...);
@@ -278,7 +278,7 @@ __device__ __forceinline__ void map_in_place(sequence<int, K...>, Access access,
                 else column += across;
                 count++;
             }
-            (x.forget(zero), ...);
+            (x.opt_barrier_words(zero), ...);
 #pragma nounroll
             for (; count != 0; count--, v += threads) {
                 vec<Out, WIDTH> result;
@@ -348,17 +348,17 @@ __device__ __forceinline__ void map_tiles(sequence<int, K...>, Access access, si
 #pragma nounroll
     for (size_t d = 0; d < last; d++) end *= d == transposed ? 1 : info[d];
     // In vector registers, of which there are enough, as what is divided by them.
-    opaque(across);
-    opaque(down);
+    opt_barrier_value(across);
+    opt_barrier_value(down);
     for (uint32_t block = blockIdx.x; block < end; block += gridDim.x) {
         // What follows from these is made again, instead of kept in more registers than there are.
         auto now = access;
         uint32_t dims = (uint32_t)num_dims;
-        opaque_uniform(dims);
-        opaque_uniform(now.word);
+        opt_barrier_uniform(dims);
+        opt_barrier_uniform(now.word);
         // The tile's place, and with it those of its first element in each tensor.
         uint32_t rest = block, last = dims - 1, transposed = now.transposed();
-        opaque(rest);
+        opt_barrier_value(rest);
         uint32_t tile = rest / across;
         size_t base[N], first = (size_t)(rest - tile * across) * Shape::TO, row = 0, size = info[last];
         uint32_t rows = (uint32_t)min_of(size - first, (size_t)Shape::TO);
@@ -388,13 +388,13 @@ __device__ __forceinline__ void map_tiles(sequence<int, K...>, Access access, si
         ((now.has(Access::STAGED(K)) ? fill((In *)(lds + Shape::start(K)), in + base[K], stride[K]) : void()), ...);
         __syncthreads();
         uint32_t v = threadIdx.x, group = now.has(Access::VECTORS) ? log2_of(WIDTH) : 0;
-        forget(v, zero);
+        opt_barrier_words(v, zero);
 #pragma nounroll
         for (; v < Shape::ELEMENTS >> group; v += blockDim.x) {
             auto now = access;
             uint32_t dims = (uint32_t)num_dims;
-            opaque_uniform(dims);
-            opaque_uniform(now.word);
+            opt_barrier_uniform(dims);
+            opt_barrier_uniform(now.word);
             uint32_t of_row = log2_of(Shape::TO) - group, i = v >> of_row, j = (v & ((1u << of_row) - 1)) << group;
             if (i >= columns || j >= rows) continue;
             size_t at = first + i * row + j, offset[N];

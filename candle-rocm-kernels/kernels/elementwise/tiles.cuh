@@ -107,7 +107,7 @@ __device__ __forceinline__ void stage(T *lds, const T *from, size_t stride, uint
     using Words = typename conditional<(WIDTH > 1), vec<uint32_t, 4>, T>::type;
     // What follows from it is not worth keeping from tile to tile.
     uint32_t first = threadIdx.x;
-    forget(first, zero);
+    opt_barrier_words(first, zero);
 #pragma nounroll
     for (; first < COUNT; first += STRIP * blockDim.x) {
         Words x[STRIP];

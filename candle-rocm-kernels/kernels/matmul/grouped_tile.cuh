@@ -224,7 +224,7 @@ template <class T, class S> struct ScaledByLanes : Grouped<T, S> {
             };
             // What all lanes share would be waited for here, on its way to a scalar register.
             uint32_t none = 0;
-            opaque(none);
+            opt_barrier_value(none);
             held_rows = *(const GLOBAL_MEMORY uint32_t *)(at(0, of_rows) + none);
             const GLOBAL_MEMORY char *columns = at(1, of_columns);
 #pragma unroll

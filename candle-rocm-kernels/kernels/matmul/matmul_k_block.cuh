@@ -82,7 +82,7 @@ struct MatmulShape {
 // A position in an operand that moves along k, in elements.
 template <class T> __device__ __forceinline__ void advance_by(const T *&base, int64_t elements) {
     base += elements;
-    opaque_uniform(base);
+    opt_barrier_uniform(base);
 }
 
 // What the two kinds of K-blocks share: the operand from this tile's first row on.
@@ -195,7 +195,7 @@ template <class T, int ROWS, class S> struct KBlock<T, ROWS, S, true> : KBlockBa
     __device__ __forceinline__ void load() {
 #pragma unroll
         for (int i = 0; i < VECTORS; i++) {
-            opaque(offset[i]);
+            opt_barrier_value(offset[i]);
             if (mine(i)) {
 #pragma unroll
                 for (int j = 0; j < S::STAGES_OF_K_BLOCK; j++)
@@ -312,7 +312,7 @@ template <class T, int ROWS, class S> struct KBlock<T, ROWS, S, false> : KBlockB
         for (int i = 0; i < BLOCKS; i++) {
 #pragma unroll
             for (int l = 0; l < LINES; l++) {
-                opaque(offset[i][l]);
+                opt_barrier_value(offset[i][l]);
                 if (mine(i)) held[i][l] = load_vector<Vector>(base, offset[i][l]);
             }
         }
@@ -327,7 +327,7 @@ template <class T, int ROWS, class S> struct KBlock<T, ROWS, S, false> : KBlockB
                       END = PING_PONG == PING ? S::THREADS / 2 : S::THREADS;
         // Lest the compiler permute blocks that are staged in one of several places before all of them.
 #pragma unroll
-        for (uint32_t &selector : selectors) pin_uniform(selector);
+        for (uint32_t &selector : selectors) opt_barrier_ordered_uniform(selector);
 #pragma unroll
         for (int i = 0; i < BLOCKS; i++) {
             int least = (i * S::THREADS + FIRST) / PER_STAGE, most = (i * S::THREADS + END - 1) / PER_STAGE;

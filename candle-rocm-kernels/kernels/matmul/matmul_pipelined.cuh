@@ -111,10 +111,10 @@ template <class T, int ROWS, class S, bool ALONG_K> struct PipelinedKBlock : KBl
     template <PingPong> __device__ __forceinline__ void load(int to, uint32_t reach) {
         constexpr bool OFFSETS = S::IN_STEP;
         uint32_t ld = (uint32_t)this->ld;
-        opaque(this->offset[0][0]);
+        opt_barrier_value(this->offset[0][0]);
 #pragma unroll
         for (int l = 0; l < Base::LINES; l++) {
-            if (OFFSETS && l > 0) opaque(this->offset[0][l]);
+            if (OFFSETS && l > 0) opt_barrier_value(this->offset[0][l]);
             typedef typename Base::Vector Vector;
             uint32_t lane = this->offset[0][OFFSETS ? l : 0], line = OFFSETS ? 0 : l * ld;
             if constexpr (S::PREFETCH == 1) held[to][0][l] = load_vector<Vector>(this->base + line, lane);
@@ -183,7 +183,7 @@ struct PipelinedKBlock<T, ROWS, S, true> : KBlockBase<T, S::loaded(ROWS), S, tru
 #pragma unroll
             for (int j = 0; j < 2; j++) {
                 if (is_spare(PING_PONG, i, j)) continue;
-                opaque(offset[i][j]);
+                opt_barrier_value(offset[i][j]);
                 if constexpr (S::PREFETCH == 1) held[to][i][j] = load_vector<Vector>(base, offset[i][j]);
                 else held[to][i][j] = load_if<Vector>(base, 0, offset[i][j], reach);
             }
@@ -280,7 +280,7 @@ template <class T, class S> struct PipelinedKBlocks<T, S, false, false, true> {
     template <PingPong> __device__ __forceinline__ void load(int, uint32_t) {
 #pragma unroll
         for (int l = 0; l < LINES; l++) {
-            opaque(offset[l]);
+            opt_barrier_value(offset[l]);
             held[l] = load_vector<Vector>(base, offset[l]);
         }
         advance_by(base, KBlockA::K_BLOCK * ld);
@@ -289,7 +289,7 @@ template <class T, class S> struct PipelinedKBlocks<T, S, false, false, true> {
         if (PING_PONG != half) return;
         // Lest the compiler permute what is staged in one of several places before all of them.
 #pragma unroll
-        for (uint32_t &selector : selectors) pin_uniform(selector);
+        for (uint32_t &selector : selectors) opt_barrier_ordered_uniform(selector);
         LdsBytes to = k_block_a + at_lds;
 #pragma unroll
         for (int r = 0; r < V; r++) {
@@ -333,7 +333,7 @@ template <class S, bool LOADS> __device__ __forceinline__ void wait_for_operands
     __builtin_amdgcn_s_waitcnt((LOADS ? 0 : ANY_LOADS) | ANY_EXPORTS);
     // An instruction, without which the compiler would not know of the wait.
     asm volatile("");
-    in_order();
+    opt_barrier_schedule();
 }
 
 // The order of a cluster of `PRODUCTS` matrix instructions, each of which takes the time of seven others: before each
@@ -361,7 +361,7 @@ __device__ __forceinline__ void schedule_instruction_groups() {
             __builtin_amdgcn_sched_group_barrier(GLOBAL_LOAD, LOADS_EACH, 0);
         schedule_instruction_groups<PRODUCTS, READS, WRITES, VECTOR, LOADS, MORE, ROOM, TOGETHER, AT + 1>();
     }
-    if constexpr (AT == PRODUCTS) in_order();
+    if constexpr (AT == PRODUCTS) opt_barrier_schedule();
 }
 
 // What a workgroup has during its main loop, and the clusters of its schedule, whose instructions
@@ -399,11 +399,11 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Gemm
     // What the first loads do not need is made when they are on their way.
     __device__ __forceinline__ void begin() {
         uint32_t lane = lane_id();
-        in_order();
-        opaque(lane);
+        opt_barrier_schedule();
+        opt_barrier_value(lane);
         of_a = {tile.row + Atom::a_row(lane), Atom::a_chunk(lane)};
         of_b = {tile.column + Atom::b_column(lane), Atom::b_chunk(lane)};
-        tile.pin();
+        tile.opt_barrier_ordered();
     }
     // Load: the next K-block, global -> registers.
     template <PingPong PING_PONG> __device__ __forceinline__ void load(int to = 0, uint32_t reach = ALL) {
@@ -429,7 +429,7 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Gemm
         LDS_FENCE(__ATOMIC_RELEASE, "workgroup");
         __builtin_amdgcn_s_barrier();
         asm volatile("" ::: "memory");
-        in_order();
+        opt_barrier_schedule();
     }
 
     // The K-block in place `now`, behind which that in `next` is on its way, and another will be, if there are MORE and
@@ -486,12 +486,12 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Gemm
         stage<PING_PONG>(0);
         barrier();
         read(0, Tile::blocks_of(PING_PONG == PONG));
-        in_order();
+        opt_barrier_schedule();
         if constexpr (S::PREFETCH == 2) {
             // Two at a time, and one end alone: of others the compiler would not know what they wait for.
             uint32_t left = k_blocks, all = ALL;
             // In a scalar register.
-            opaque_uniform(all);
+            opt_barrier_uniform(all);
 #pragma unroll 1
             do {
                 multiply_k_block<PING_PONG, true>(0, 1, left > 2 ? all : 0);

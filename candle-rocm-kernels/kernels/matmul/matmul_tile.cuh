@@ -116,9 +116,9 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Gemm
     __device__ __forceinline__ void begin() {
         if (!LATE) return;
         uint32_t lane = lane_id();
-        in_order();
-        opaque(lane);
-        tile.pin();
+        opt_barrier_schedule();
+        opt_barrier_value(lane);
+        tile.opt_barrier_ordered();
         locate(lane);
     }
     // Load: the next K-block, global -> registers.
@@ -142,12 +142,13 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Gemm
                 of_b.load(stage_b(buffer), step, load);
                 tile.multiply(of_a.fragment, of_b.fragment);
                 // Reading ahead, the compiler would run out of registers. There are other wavefronts to wait with.
-                if (S::WAVE == 32) tile.pin();
+                if (S::WAVE == 32) tile.opt_barrier_ordered();
             }
     }
 
     // The schedule: what stands between two barriers runs while others multiply. `more` says that a K-block follows.
-    // Lest its loads sink below the products, or waits for them rise above those, nothing passes in_order().
+    // Lest its loads sink below the products, or waits for them rise above those, nothing passes
+    // opt_barrier_schedule().
     template <PingPong PING_PONG> __device__ __forceinline__ void start() {
         load();
         begin();
@@ -163,17 +164,17 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Gemm
             // The K-block's registers are free before its last two stages, or, if it has but one, before that.
             if (j == max_of(S::STAGES_OF_K_BLOCK - 2, 0) && more) {
                 load();
-                in_order();
+                opt_barrier_schedule();
             }
             // Read a stage ahead, the factors are there after the last products, and then the first sums are, too.
             bool is_last = j + 1 == S::STAGES_OF_K_BLOCK;
             if (Scales::PREFETCH && j == S::STAGES_OF_K_BLOCK - 2) scales.prepare(tile, lds_scales(), scaled);
             multiply(now);
-            if (Scales::PREFETCH && is_last) in_order();
+            if (Scales::PREFETCH && is_last) opt_barrier_schedule();
             if (!Scales::PREFETCH && is_last) scales.prepare(tile, lds_scales(), scaled);
             if (is_last) scales.promote(tile, lds_scales(), scaled);
             if (j + 1 == S::STAGES_OF_K_BLOCK && more) {
-                in_order();
+                opt_barrier_schedule();
                 stage<PING_PONG>(next, 0);
                 scales.stage(lds_scales(), scaled ^ 1);
             }

@@ -95,11 +95,11 @@ template <class T, class S, int LDS_OPERANDS> struct WaveTile {
     }
 
     // Nothing that makes the sums moves past it, nor reads of LDS before it.
-    __device__ __forceinline__ void pin() {
+    __device__ __forceinline__ void opt_barrier_ordered() {
 #pragma unroll
         for (int j = 0; j < BLOCKS_N; j++)
 #pragma unroll
-            for (int i = 0; i < BLOCKS_M; i++) ::pin(sums[i][j]);
+            for (int i = 0; i < BLOCKS_M; i++) ::opt_barrier_ordered(sums[i][j]);
     }
 
     // The results go through LDS, so that a lane gets V consecutive rows of a column and neighbours get its other rows.

@@ -82,7 +82,7 @@ private:
         uint32_t largest, lane = lane_id() * 16;
         do {
             // Anew in each round, and with offsets that are constants.
-            opaque(lane);
+            opt_barrier_value(lane);
             each([&](const WorkspaceMemory &split, uint32_t from, int constant, WorkspaceWords &words)
                      INLINED { words = split.read(from, lane, constant); });
             largest = 0;

@@ -80,12 +80,12 @@ __device__ __forceinline__ uint32_t lane_id() {
 
 // Values that the compiler knows nothing about from here on: an address or a number that all lanes share, a lane's
 // number.
-template <class T> __device__ __forceinline__ void opaque_uniform(const T *&pointer) { asm("" : "+s"(pointer)); }
-__device__ __forceinline__ void opaque_uniform(uint32_t &value) { asm("" : "+s"(value)); }
-__device__ __forceinline__ void opaque(uint32_t &value) { asm("" : "+v"(value)); }
+template <class T> __device__ __forceinline__ void opt_barrier_uniform(const T *&pointer) { asm("" : "+s"(pointer)); }
+__device__ __forceinline__ void opt_barrier_uniform(uint32_t &value) { asm("" : "+s"(value)); }
+__device__ __forceinline__ void opt_barrier_value(uint32_t &value) { asm("" : "+v"(value)); }
 
 // The same value, of which the compiler knows nothing from here on.
-template <class T> __device__ __forceinline__ void forget(T &value, uint32_t) {
+template <class T> __device__ __forceinline__ void opt_barrier_words(T &value, uint32_t) {
     words::each(value, [](uint32_t &word) { asm("" : "+v"(word)); });
 }
 

@@ -59,9 +59,11 @@ __device__ __forceinline__ uint32_t permute_bytes(uint32_t a, uint32_t b, uint32
 
 // From here on the compiler knows nothing of a value: nothing that makes it moves past this, nor reads of LDS before
 // it.
-template <class V> __device__ __forceinline__ void pin(V &value) { asm volatile("" : "+v"(value)::"memory"); }
+template <class V> __device__ __forceinline__ void opt_barrier_ordered(V &value) {
+    asm volatile("" : "+v"(value)::"memory");
+}
 // The same of a value that all lanes share, in its place among others that are pinned.
-__device__ __forceinline__ void pin_uniform(uint32_t &value) { asm volatile("" : "+s"(value)); }
+__device__ __forceinline__ void opt_barrier_ordered_uniform(uint32_t &value) { asm volatile("" : "+s"(value)); }
 
 // Bytes of LDS that a kernel may have of its own.
 static constexpr int LDS_MOST = 64 << 10;
@@ -77,8 +79,8 @@ __device__ __forceinline__ uint32_t permute_bytes(uint32_t a, uint32_t b, uint32
 }
 
 // The assembler decides what it holds in registers.
-template <class V> __device__ __forceinline__ void pin(V &) {}
-__device__ __forceinline__ void pin_uniform(uint32_t &) {}
+template <class V> __device__ __forceinline__ void opt_barrier_ordered(V &) {}
+__device__ __forceinline__ void opt_barrier_ordered_uniform(uint32_t &) {}
 
 static constexpr int LDS_MOST = 48 << 10;
 

@@ -38,12 +38,12 @@ __device__ __forceinline__ uint32_t lane_id() { return __nvvm_read_ptx_sreg_lane
 __device__ __forceinline__ uint32_t uniform(uint32_t value) { return value; }
 __device__ __forceinline__ float uniform(float value) { return value; }
 // Addresses have no scalar part here that the compiler should keep apart.
-template <class T> __device__ __forceinline__ void opaque_uniform(const T *&) {}
-__device__ __forceinline__ void opaque_uniform(uint32_t &) {}
-__device__ __forceinline__ void opaque(uint32_t &) {}
+template <class T> __device__ __forceinline__ void opt_barrier_uniform(const T *&) {}
+__device__ __forceinline__ void opt_barrier_uniform(uint32_t &) {}
+__device__ __forceinline__ void opt_barrier_value(uint32_t &) {}
 
 // The same value, of which the compiler knows nothing from here on. `zero` is 0, without the assembler knowing.
-template <class T> __device__ __forceinline__ void forget(T &value, uint32_t zero) {
+template <class T> __device__ __forceinline__ void opt_barrier_words(T &value, uint32_t zero) {
     words::each(value, [=](uint32_t &word) { asm("xor.b32 %0, %0, %1;" : "+r"(word) : "r"(zero)); });
 }
 

@@ -17,7 +17,7 @@ __device__ __forceinline__ uint32_t high_halves(uint32_t x, uint32_t y) { return
 
 // The compiler moves no instruction past this: what is loaded before it is on its way before what follows needs it.
 // Volatile reads, which are NVIDIA's, keep their order by themselves.
-__device__ __forceinline__ void in_order() {
+__device__ __forceinline__ void opt_barrier_schedule() {
 #if defined(__HIP__)
     __builtin_amdgcn_sched_barrier(0);
 #endif
@@ -34,9 +34,9 @@ template <int PRIORITY> __device__ __forceinline__ void set_priority() {
 // states too few for gfx90a.
 __device__ __forceinline__ void settle_products() {
 #if defined(AMD_MFMA)
-    in_order();
+    opt_barrier_schedule();
     asm volatile("s_nop 3");
-    in_order();
+    opt_barrier_schedule();
 #endif
 }
 

@@ -194,7 +194,7 @@ __device__ __forceinline__ void fold_strided(typename Fold::State &state, const 
 #pragma nounroll
     for (uint32_t left = own_parts(stretch.elements, group, log_groups); left > 0; left -= min_of(left, STRIP)) {
         // Multiples of the step are not worth keeping: they take more registers than there are.
-        forget(step, zero);
+        opt_barrier_words(step, zero);
         T x[STRIP];
 #pragma unroll
         for (uint32_t s = 0; s < STRIP; s++, at += step)
@@ -286,9 +286,9 @@ __device__ __forceinline__ void fold(size_t numel, size_t of_each, size_t num_di
     for (size_t block = (size_t)blockIdx.x * together; block < outputs; block += (size_t)gridDim.x * together) {
         // What follows from these is not worth keeping from output to output: it takes more registers than there are.
         uint32_t zero = (uint32_t)num_dims >> 31;
-        forget(shared, zero);
+        opt_barrier_words(shared, zero);
         shared = {uniform(shared.size), uniform(shared.row_groups), uniform(shared.columns)};
-        forget(reduced, zero);
+        opt_barrier_words(reduced, zero);
         reduced = uniform(reduced);
         Seat seat(thread, shared);
         // The last groups and columns may be left over. They make the last output once more.

@@ -73,7 +73,9 @@ template <class T> struct SumOf {
     template <int WIDTH> static __device__ __forceinline__ Vector<WIDTH> all(T value) {
         return Plain<T>::template all<WIDTH>(value);
     }
-    template <class V> __device__ __forceinline__ void keep(uint32_t i, V value) const { store_vec(sum + i, value); }
+    template <class V> __device__ __forceinline__ void write_back(uint32_t i, V value) const {
+        store_vec(sum + i, value);
+    }
     __device__ __forceinline__ SumOf from(size_t i) const { return {x + i, residual + i, sum + i}; }
 };
 
@@ -142,7 +144,7 @@ __device__ __forceinline__ void softmax_backward_row(const Two<T> &src, T *__res
     auto finish = [&](uint32_t i, const V &x) INLINED {
         store_vec(dx + i, gradient.of(x, scale));
     };
-    held.forget(columns);
+    held.opt_barrier_words(columns);
     held.each_vector(row_group, columns, finish);
     if constexpr (REST) for_rest<WIDTH, N>(src, row_group, columns, finish);
 }
@@ -218,7 +220,7 @@ __device__ __forceinline__ void norm_backward_sums(NormGradient<WIDTH, RMS, T> &
         if constexpr (REST) for_rest<WIDTH, N>(src, row_group, columns, add);
         gradient.mean = row_group.all_reduce(mean, Sum(), lds_of_mean) / (C)columns;
     }
-    held.forget(columns);
+    held.opt_barrier_words(columns);
     auto add = [&](uint32_t i, const V &v) INLINED {
         gradient.add(v, read_global<vec<T, WIDTH>>(alpha + i));
     };
@@ -243,7 +245,7 @@ __device__ __forceinline__ void norm_backward_row(const Two<T> &src, const T *__
     auto finish = [&](uint32_t i, const V &v) INLINED {
         store_vec(dx + i, gradient.of(v, read_global<vec<T, WIDTH>>(alpha + i)));
     };
-    held.forget(columns);
+    held.opt_barrier_words(columns);
     held.template each_vector<2>(row_group, columns, finish);
     if constexpr (REST) for_rest<WIDTH, N>(src, row_group, columns, finish);
 }
@@ -387,7 +389,7 @@ __device__ __forceinline__ void norm_split(const Source &row, Pair<compute_t<T>>
     RowGroup row_group(blockDim.x, threadIdx.x);
     Source src = row.from(split.first);
     Held<Source, WIDTH, N, false> held(src, row_group, split.count, narrow<T>((C)0));
-    held.each_vector(row_group, split.count, [&](uint32_t i, V x) INLINED { src.keep(i, x); });
+    held.each_vector(row_group, split.count, [&](uint32_t i, V x) INLINED { src.write_back(i, x); });
     C mean = 0, squares = 0;
     if constexpr (!RMS) {
         auto add = [&](uint32_t, V x) INLINED {
@@ -407,7 +409,7 @@ __device__ __forceinline__ void norm_split(const Source &row, Pair<compute_t<T>>
     };
     held.each_vector(row_group, split.count, add_square);
     for_rest<WIDTH, N>(src, row_group, split.count, [&](uint32_t i, V x) INLINED {
-        src.keep(i, x);
+        src.write_back(i, x);
         add_square(i, x);
     });
     squares = row_group.all_reduce(squares, Sum(), lds);

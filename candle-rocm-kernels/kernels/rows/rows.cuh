@@ -31,7 +31,7 @@ struct RowGroup {
 };
 
 // Nothing that follows is moved before this, or was computed before from `value`.
-__device__ __forceinline__ void in_order(uint32_t &value) {
+__device__ __forceinline__ void opt_barrier_memory(uint32_t &value) {
 #if defined(__HIP__)
     asm volatile("" : "+v"(value) : : "memory");
 #else
@@ -40,8 +40,8 @@ __device__ __forceinline__ void in_order(uint32_t &value) {
 }
 
 // Where the elements of a row come from: `read<WIDTH>(i)` gives a vector of those from element i on, a multiple of
-// WIDTH; `keep` is called once with each, for a source that stores what it made; `from(i)` is the row without its first
-// i elements.
+// WIDTH; `write_back` is called once with each, for a source that stores what it made; `from(i)` is the row without its
+// first i elements.
 template <class T> struct Plain {
     using Element = T;
     template <int WIDTH> using Vector = vec<T, WIDTH>;
@@ -55,7 +55,7 @@ template <class T> struct Plain {
         for (int k = 0; k < WIDTH; k++) x[k] = value;
         return x;
     }
-    template <class V> __device__ __forceinline__ void keep(uint32_t, V) const {}
+    template <class V> __device__ __forceinline__ void write_back(uint32_t, V) const {}
     __device__ __forceinline__ Plain from(size_t i) const { return {row + i}; }
 };
 
@@ -92,11 +92,11 @@ template <class Source, int WIDTH, int N, bool FULL> struct Held {
 
     // Between passes: what one pass computed of the elements would otherwise be kept for the next, in twice the
     // registers.
-    __device__ __forceinline__ void forget(uint32_t columns) {
+    __device__ __forceinline__ void opt_barrier_words(uint32_t columns) {
         using T = typename Source::Element;
         if constexpr (is_same<T, compute_t<T>>::value) return;
 #pragma unroll
-        for (int n = 0; n < N; n++) ::forget(x[n], columns >> 31);
+        for (int n = 0; n < N; n++) ::opt_barrier_words(x[n], columns >> 31);
     }
 
     // Calls f(first element's place, vector) for the vectors that exist. Masks of lanes and addresses, and what f
@@ -108,7 +108,7 @@ template <class Source, int WIDTH, int N, bool FULL> struct Held {
 #pragma unroll
         for (int n = 0; n < N; n++) {
             if constexpr (TOGETHER < N) {
-                if (n % TOGETHER == 0) in_order(thread);
+                if (n % TOGETHER == 0) opt_barrier_memory(thread);
             }
             uint32_t v = thread + n * row_group.size;
             if (FULL || v < columns / WIDTH) f(v * WIDTH, x[n]);
@@ -210,12 +210,12 @@ __device__ __forceinline__ void softmax_row(const Source &src, T *__restrict__ d
     using E = typename Source::Element;
     using V = vec<E, WIDTH>;
     // f32 and f64 keep the exponentials; smaller types would round them, and compute twice.
-    constexpr bool KEEP = !LOG && is_same<T, C>::value;
+    constexpr bool HOLDS = !LOG && is_same<T, C>::value;
     __shared__ WaveValues<C> lds;
     Held<Source, WIDTH, N, FULL> held(src, row_group, columns, narrow<E>(-(C)INFINITY));
     Online<T> online;
     held.each([&](C x) INLINED { online.largest = math::fmax(online.largest, x); });
-    held.forget(columns);
+    held.opt_barrier_words(columns);
     auto add_held = [&](C from) INLINED {
 #pragma unroll
         for (int n = 0; n < N; n++)
@@ -223,17 +223,17 @@ __device__ __forceinline__ void softmax_row(const Source &src, T *__restrict__ d
             for (int k = 0; k < WIDTH; k++) {
                 C e = row_exp<T>((C)widen(held.x[n][k]) - from);
                 online.sum += e;
-                if constexpr (KEEP) held.x[n][k] = e;
+                if constexpr (HOLDS) held.x[n][k] = e;
             }
     };
-    if constexpr (!KEEP) add_held(finite(online.largest));
+    if constexpr (!HOLDS) add_held(finite(online.largest));
     if constexpr (REST) for_rest<WIDTH, N>(src, row_group, columns, [&](uint32_t, V x) INLINED { online.add(x); });
     C all = finite(row_group.all_reduce(online.largest, Maximum(), lds));
-    if constexpr (REST || !KEEP) online.sum *= rescale<T>(online.largest, all);
-    if constexpr (KEEP) add_held(all);
+    if constexpr (REST || !HOLDS) online.sum *= rescale<T>(online.largest, all);
+    if constexpr (HOLDS) add_held(all);
     SoftmaxResult<T, LOG, ZERO> result(all, row_group.all_reduce(online.sum, Sum(), lds));
-    held.forget(columns);
-    if constexpr (KEEP) {
+    held.opt_barrier_words(columns);
+    if constexpr (HOLDS) {
         held.each_vector(row_group, columns, [&](uint32_t i, V x) INLINED {
 #pragma unroll
             for (int k = 0; k < WIDTH; k++) x[k] *= result.scale;
@@ -264,15 +264,15 @@ __device__ __forceinline__ void rmsnorm_row(const Source &src, T *__restrict__ d
     using V = vec<T, WIDTH>;
     __shared__ WaveValues<C> lds;
     Held<Source, WIDTH, N, FULL> held(src, row_group, columns, narrow<T>((C)0));
-    auto keep = [&](uint32_t i, V x) INLINED {
-        src.keep(i, x);
+    auto write_back = [&](uint32_t i, V x) INLINED {
+        src.write_back(i, x);
     };
-    held.each_vector(row_group, columns, keep);
+    held.each_vector(row_group, columns, write_back);
     C sum = 0;
     held.each([&](C x) INLINED { sum = math::fma(x, x, sum); });
     if constexpr (REST) {
         for_rest<WIDTH, N>(src, row_group, columns, [&](uint32_t i, V x) INLINED {
-            keep(i, x);
+            write_back(i, x);
 #pragma unroll
             for (int k = 0; k < WIDTH; k++) sum = math::fma((C)widen(x[k]), (C)widen(x[k]), sum);
         });
@@ -285,7 +285,7 @@ __device__ __forceinline__ void rmsnorm_row(const Source &src, T *__restrict__ d
         for (int k = 0; k < WIDTH; k++) y[k] = narrow<T>((C)widen(x[k]) * scale * (C)widen(a[k]));
         store_vec(dst + i, y);
     };
-    held.forget(columns);
+    held.opt_barrier_words(columns);
     held.each_vector(row_group, columns, finish);
     if constexpr (REST) for_rest<WIDTH, N>(src, row_group, columns, finish);
 }
@@ -307,10 +307,10 @@ __device__ __forceinline__ void layernorm_row(const Source &src, T *__restrict__
     using C = compute_t<T>;
     using V = vec<T, WIDTH>;
     Held<Source, WIDTH, N, FULL> held(src, row_group, columns, narrow<T>((C)0));
-    auto keep = [&](uint32_t i, V x) INLINED {
-        src.keep(i, x);
+    auto write_back = [&](uint32_t i, V x) INLINED {
+        src.write_back(i, x);
     };
-    held.each_vector(row_group, columns, keep);
+    held.each_vector(row_group, columns, write_back);
     C sum = 0;
     held.each([&](C x) INLINED { sum += x; });
     C mean, squares = 0;
@@ -321,7 +321,7 @@ __device__ __forceinline__ void layernorm_row(const Source &src, T *__restrict__
             squares = math::fma(centred, centred, squares);
         }
     };
-    held.forget(columns);
+    held.opt_barrier_words(columns);
     if constexpr (FULL) {
         __shared__ WaveValues<Moments<C>> lds;
         C count = N * WIDTH;
@@ -341,7 +341,7 @@ __device__ __forceinline__ void layernorm_row(const Source &src, T *__restrict__
         __shared__ WaveValues<C> lds;
         if constexpr (REST) {
             for_rest<WIDTH, N>(src, row_group, columns, [&](uint32_t i, V x) INLINED {
-                keep(i, x);
+                write_back(i, x);
 #pragma unroll
                 for (int k = 0; k < WIDTH; k++) sum += (C)widen(x[k]);
             });
@@ -363,7 +363,7 @@ __device__ __forceinline__ void layernorm_row(const Source &src, T *__restrict__
         }
         store_vec(dst + i, y);
     };
-    held.forget(columns);
+    held.opt_barrier_words(columns);
     held.each_vector(row_group, columns, finish);
     if constexpr (REST) for_rest<WIDTH, N>(src, row_group, columns, finish);
 }
@@ -393,7 +393,7 @@ __device__ __forceinline__ void for_rows(uint32_t rows, uint32_t vectors, uint32
     auto run = [&](auto form) INLINED {
         for (uint32_t done = 0; done < rows; done += row_groups) {
             // Addresses that depend on it are not worth keeping from row to row, one or two registers each.
-            forget(thread, vectors >> 31);
+            opt_barrier_words(thread, vectors >> 31);
             RowGroup row_group(size, thread);
             make(form, row_group, (size_t)blockIdx.x * rows + done + (row_group.number & (rows - 1)));
         }

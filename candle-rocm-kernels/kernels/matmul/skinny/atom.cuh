@@ -62,8 +62,8 @@ private:
                 for (int i = 0; i < COUNT / 2; i++) {
                     Acc one = v[i], other = v[i + COUNT / 2];
                     Acc give = upper ? one : other;
-                    Acc keep = upper ? other : one;
-                    v[i] = keep + shfl_xor(give, MASK, HIGH);
+                    Acc own = upper ? other : one;
+                    v[i] = own + shfl_xor(give, MASK, HIGH);
                 }
                 step<COUNT / 2, MASK * 2>(v, lane);
             } else {

@@ -34,11 +34,11 @@ enum Layout : uint32_t { B_ALONG_K = 1, TRANSPOSED = 2 };
 // each step, where the hardware adds a scalar base and a 32-bit offset by itself.
 template <class T> __device__ __forceinline__ void advance(const T *&base, int64_t elements) {
     base += elements;
-    opaque_uniform(base);
+    opt_barrier_uniform(base);
 }
-template <int N> __device__ __forceinline__ void keep(uint32_t (&offsets)[N]) {
+template <int N> __device__ __forceinline__ void opt_barrier_values(uint32_t (&offsets)[N]) {
 #pragma unroll
-    for (int i = 0; i < N; i++) opaque(offsets[i]);
+    for (int i = 0; i < N; i++) opt_barrier_value(offsets[i]);
 }
 
 // A vector at a base and an offset of bytes. On NVIDIA's GPUs its address is a multiple of 16; A passes by the first
@@ -303,7 +303,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                     weight[u] = {};
                     if (is_there(all, left, u)) weight[u] = load_cached(product.input.weight, offset_k, u * K_VECTOR);
                 }
-                in_order();
+                opt_barrier_schedule();
 #pragma unroll
                 for (int u = 0; u < UNROLL; u++)
 #pragma unroll
@@ -320,7 +320,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
 #pragma unroll
             for (int i = 0; i < BLOCKS; i++)
                 factors[i] = product.input.template load<Atom>(at, lane, begin_k + k + i * OF_BLOCK * K_VECTOR);
-            in_order();
+            opt_barrier_schedule();
 #pragma unroll
             for (int i = 0; i < BLOCKS; i++) {
                 Sums of_block[TILES] = {};
@@ -336,12 +336,12 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                                                             Meanwhile meanwhile) {
             if constexpr (Input::NORMS) load_normed_b(all, left, operands);
             else load_b(all, left, operands);
-            in_order();
+            opt_barrier_schedule();
             meanwhile();
             if constexpr (Input::SCALES) {
                 multiply_scaled(operands);
             } else {
-                in_order();
+                opt_barrier_schedule();
 #pragma unroll
                 for (int u = 0; u < UNROLL / DEPTH; u++) multiply(product.sums, operands[u]);
             }
@@ -360,8 +360,8 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         }
         // ROLLING: multiplies a round each of whose steps is replaced by the next round's once it was multiplied.
         __device__ __forceinline__ void roll(Round &now) {
-            keep(offset_a);
-            keep(offset_b);
+            opt_barrier_values(offset_a);
+            opt_barrier_values(offset_b);
 #pragma unroll
             for (int u = 0; u < UNROLL; u++) {
                 multiply(product.sums, now[u]);
@@ -394,9 +394,9 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
             // A's first vectors are on their way while the columns' squares are added up.
             Round operands;
             input.begin(at);
-            in_order();
+            opt_barrier_schedule();
             if (rounds > 0) loop.load_round(operands);
-            in_order();
+            opt_barrier_schedule();
             input.template meet<Atom>(at, lane);
             if (rounds > 0) {
                 loop.load_b_and_multiply(all, 0, operands, nothing);
@@ -420,8 +420,8 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         } else {
 #pragma unroll 1
             for (uint32_t left = rounds - begun; left > 0; left--) {
-                keep(loop.offset_a);
-                keep(loop.offset_b);
+                opt_barrier_values(loop.offset_a);
+                opt_barrier_values(loop.offset_b);
                 Round next;
                 if (!PREFETCH) loop.load_round(now);
                 loop.load_b_and_multiply(all, 0, now, [&]() INLINED {
@@ -518,8 +518,8 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         load_b();
 #pragma unroll 1
         while (left > 0) {
-            opaque(offset_a);
-            keep(offset_b);
+            opt_barrier_value(offset_a);
+            opt_barrier_values(offset_b);
 #pragma unroll
             for (int u = 0; u < UNROLL; u++)
 #pragma unroll
@@ -591,7 +591,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                         for (int d = 0; d < DEPTH; d++) one[d] = a[d][l];
                         Atom::multiply(to[i + l], one, b);
                     }
-                    in_order();
+                    opt_barrier_schedule();
                 }
                 if constexpr (Input::SCALES) {
                     // A block's elements, whichever lanes have them; or each lane's own.
