@@ -129,7 +129,7 @@ impl Kernel {
 }
 
 /// Multiply-adds of a compute unit (a workgroup processor of RDNA) in a cycle. FP8 has the rate of bytes where units take
-/// it, and of f16, to which it is widened, elsewhere.
+/// it, and of f16, to which it is upcast, elsewhere.
 pub fn rate(processor: Processor, element: Element) -> u32 {
     let rates = match processor {
         Processor::Amd(target) => target.unit().matrix,

@@ -4,7 +4,7 @@
 //! in `CANDLE_ROCM_ARCHS` and embeds the results, compressed; [`Module::code_object`] gives the one
 //! for a GPU, ready for `hipModuleLoadData`. The first eleven modules are those of `candle-kernels`,
 //! in its order and with its kernel names and parameters, which Candle's CUDA backend launches;
-//! [`GEMM`], [`MATMUL`] and [`RANDOM`] stand where Candle calls cuBLAS and cuRAND; [`MMVQ`], [`MMQ`], [`WIDEN`] and [`MOE`] hold
+//! [`GEMM`], [`MATMUL`] and [`RANDOM`] stand where Candle calls cuBLAS and cuRAND; [`MMVQ`], [`MMQ`], [`UPCAST`] and [`MOE`] hold
 //! what `candle-kernels` launches from its own C functions; [`FUSED`] is launched by `candle_rocm_backend::ops`, and
 //! for few long rows ([`split_rows`]), and so are [`FORWARD`] and [`BACKWARD`], which are attention ([`attention`]).
 //!
@@ -34,7 +34,7 @@ pub mod report;
 pub mod skinny;
 pub mod split;
 pub mod split_rows;
-pub mod widen;
+pub mod upcast;
 
 // Public here before there was a crate of them.
 pub use rocm_toolchain::{topology, user_cache};

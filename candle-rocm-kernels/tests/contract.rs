@@ -379,10 +379,10 @@ static CONTRACT: &[Family] = &[
         ACTIVATION_SCALES,
         "pppnnnnnnnnn",
     ),
-    family(&kernels::WIDEN, &["widen_{t}"], OWN_QUANTS, "ppiin"),
+    family(&kernels::UPCAST, &["upcast_{t}"], OWN_QUANTS, "ppiin"),
     family(
-        &kernels::WIDEN,
-        &["widen_blocks_{t}"],
+        &kernels::UPCAST,
+        &["upcast_blocks_{t}"],
         ACTIVATION_SCALES,
         "ppii",
     ),
@@ -663,7 +663,7 @@ fn modules_hold_the_kernels_that_candle_launches() {
     let own = [
         &kernels::MMVQ,
         &kernels::MMQ,
-        &kernels::WIDEN,
+        &kernels::UPCAST,
         &kernels::MOE,
         &kernels::FUSED,
         &kernels::CHAINED,

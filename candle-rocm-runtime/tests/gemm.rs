@@ -135,7 +135,7 @@ impl Element for IntoF32<bf16> {
 }
 
 /// Whether C is f32 where A and B have 16 bits: matrix units' tiles alone make it, and nothing follows.
-fn widens<T: Element>() -> bool {
+fn upcasts<T: Element>() -> bool {
     matches!(T::DTYPE, GemmDtype::F16ToF32 | GemmDtype::BF16ToF32)
 }
 
@@ -590,7 +590,7 @@ fn every_kernel<T: Element>(stream: &Arc<Stream>) {
             for tile in TILES {
                 let exists = match T::DTYPE {
                     GemmDtype::I8 => false,
-                    _ if widens::<T>() => false,
+                    _ if upcasts::<T>() => false,
                     GemmDtype::F64 => tile.rows < 128,
                     _ => true,
                 };
@@ -659,7 +659,7 @@ fn every_kernel<T: Element>(stream: &Arc<Stream>) {
             }
         }
     }
-    if widens::<T>() {
+    if upcasts::<T>() {
         return;
     }
     // Those for few columns with every number of warps to a row, and k whole and in parts.
@@ -709,7 +709,7 @@ fn skinny_dtype(dtype: GemmDtype) -> matmul::Dtype {
 }
 
 fn draw_epilogue<T: Element>(draw: &mut Random, problem: &GemmProblem) -> DrawnEpilogue {
-    if widens::<T>() {
+    if upcasts::<T>() {
         return DrawnEpilogue::default();
     }
     let activation = match T::DTYPE {

@@ -478,7 +478,7 @@ template <class T> struct Delta {
                 auto x = load_vector<vec<T, 8>>(out + (uint64_t)query * p.out.row, at * 2),
                      y = load_vector<vec<T, 8>>(dout + (uint64_t)query * g.dout.row, at * 2);
 #pragma unroll
-                for (int k = 0; k < 8; k++) sum = math::fma(widen(x[k]), widen(y[k]), sum);
+                for (int k = 0; k < 8; k++) sum = math::fma(upcast(x[k]), upcast(y[k]), sum);
             }
             sum = whole_wave_all_reduce(sum, LANES, Sum());
             if (threadIdx.x % LANES == 0 && first + i < s.queries) delta[first + i] = sum;

@@ -30,16 +30,16 @@ __device__ __forceinline__ void rotate(vec<T, VEC> &x, vec<T, VEC> &y, const T *
     auto c = read_global<vec<T, VEC>>(cos), s = read_global<vec<T, VEC>>(sin);
 #pragma unroll
     for (int k = 0; k < VEC; k++) {
-        float a = widen(x[k]), b = widen(y[k]), by = widen(c[k]), up = widen(s[k]);
-        x[k] = narrow<T>(a * by - b * up);
-        y[k] = narrow<T>(a * up + b * by);
+        float a = upcast(x[k]), b = upcast(y[k]), by = upcast(c[k]), up = upcast(s[k]);
+        x[k] = round_to<T>(a * by - b * up);
+        y[k] = round_to<T>(a * up + b * by);
     }
 }
 
 template <int VEC, class T, class To> __device__ __forceinline__ void store_kept(To *to, const vec<T, VEC> &x) {
     vec<To, VEC> all;
 #pragma unroll
-    for (int k = 0; k < VEC; k++) all[k] = kept<To, T>(widen(x[k]));
+    for (int k = 0; k < VEC; k++) all[k] = kept<To, T>(upcast(x[k]));
     store_vec(to, all);
 }
 
@@ -150,7 +150,7 @@ template <class T> struct Step {
     }
     static __device__ __forceinline__ float value_of(Bits bits) {
         if constexpr (sizeof(T) == 4) return bit_cast<float>(bits);
-        else return widen(bit_cast<T>((uint16_t)bits));
+        else return upcast(bit_cast<T>((uint16_t)bits));
     }
 
     // What a lane has of a head of DIM elements at most: pairs that rotate together, and angles. It is asked for at
@@ -213,7 +213,7 @@ template <class T> struct Step {
 #pragma unroll
             for (int k = 0; k < 2; k++) {
                 float x = value_of(head.pairs[p][k]);
-                pairs[k] = normed ? widen(narrow<T>(x * scale * value_of(head.norms[p][k]))) : x;
+                pairs[k] = normed ? upcast(round_to<T>(x * scale * value_of(head.norms[p][k]))) : x;
             }
             if (rotated) {
                 float by = value_of(head.cos[p]), up = value_of(head.sin[p]), x = pairs[0], y = pairs[1];
@@ -265,7 +265,7 @@ template <class T> struct Result {
         if (vector != nullptr) return store_four(vector, at, quantize_four(x));
         vec<T, 4> four;
 #pragma unroll
-        for (int k = 0; k < 4; k++) four[k] = narrow<T>(x[k]);
+        for (int k = 0; k < 4; k++) four[k] = round_to<T>(x[k]);
         store_vec(numbers + at, four);
     }
 };
@@ -497,7 +497,7 @@ __device__ __forceinline__ void merge(const float *splits, T *result, uint32_t c
         __syncthreads();
         if (thread < width && at < dim) {
             for (uint32_t t = thread + width; t < 256; t += width) x += rows[t];
-            result[(size_t)blockIdx.x * dim + at] = narrow<T>(x);
+            result[(size_t)blockIdx.x * dim + at] = round_to<T>(x);
         }
         __syncthreads();
     }

@@ -17,7 +17,7 @@ template <class C, class T> __device__ __forceinline__ C kept(float x) {
         constexpr float MOST = is_same<C, bf16_t>::value ? 0x1.fep127f : 65504;
         x = math::abs(x) > MOST ? math::copysign(MOST, x) : x;
     }
-    return narrow<C>(x);
+    return round_to<C>(x);
 }
 
 // Eight elements of a row as they are loaded.
@@ -43,7 +43,7 @@ template <class T> struct Eight {
             return bit_cast<float>(words[k / 4][k % 4]);
         } else {
             uint32_t word = words[0][k / 2];
-            return widen(bit_cast<T>((uint16_t)(k % 2 ? word >> 16 : word)));
+            return upcast(bit_cast<T>((uint16_t)(k % 2 ? word >> 16 : word)));
         }
     }
 };

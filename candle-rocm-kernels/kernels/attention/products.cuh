@@ -333,7 +333,7 @@ template <class T, class S, int PREFETCH_FRAGMENTS> struct Products {
                     for (int i = 0; i < Matrix::SUMS; i++)
                         strip[(q * Atom::QUERIES + Atom::query(lane, Atom::query_number(i))) * PITCH +
                               e * Atom::OTHERS + Atom::other(lane, i)] =
-                            bit_cast<uint16_t>(narrow<T>(sum_of<Matrix>(results[q][strip_of_head * BLOCKS + e], i)));
+                            bit_cast<uint16_t>(round_to<T>(sum_of<Matrix>(results[q][strip_of_head * BLOCKS + e], i)));
             wave_fence();
 #pragma unroll 1
             for (uint32_t i = lane; i < WAVE_QUERIES * VECTORS; i += S::WAVE) {

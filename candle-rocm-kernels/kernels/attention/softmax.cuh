@@ -224,7 +224,7 @@ template <class T> struct Biases {
             scores.template each<KEYS_STAY>([&](int n, uint32_t k, float score) INLINED {
                 uint64_t i = min_of(query + (KEYS_STAY ? k : scores.query(n)), s.queries - 1),
                          j = min_of(key + (KEYS_STAY ? scores.query(n) : k), s.keys - 1);
-                return score + widen(mask[i * mask_row + j * mask_key]);
+                return score + upcast(mask[i * mask_row + j * mask_key]);
             });
         }
     }

@@ -26,8 +26,8 @@ __device__ __forceinline__ Layout<4> with_height(const size_t *info) {
 }
 
 // Takes the last axis off a linear index: returns the place on it, leaves the rest in `index`.
-__device__ __forceinline__ size_t pop_axis(size_t &index, size_t size, bool narrow) {
-    size_t rest = divide(index, size, narrow), at = index - rest * size;
+__device__ __forceinline__ size_t pop_axis(size_t &index, size_t size, bool fits_32) {
+    size_t rest = divide(index, size, fits_32), at = index - rest * size;
     index = rest;
     return at;
 }
@@ -43,11 +43,11 @@ template <class T>
 __device__ __forceinline__ void convolve(size_t out_h, size_t out_w, Window window, Layout<4> s, Layout<4> k,
                                          const T *__restrict__ src, const T *__restrict__ kernel, T *__restrict__ dst) {
     size_t c_out = k.dims[0], numel = s.dims[0] * c_out * out_h * out_w;
-    bool narrow32 = numel <= 0xffffffffu;
+    bool fits_32 = numel <= 0xffffffffu;
     for (size_t i = global_thread(); i < numel; i += global_threads()) {
         size_t rest = i;
-        size_t x = pop_axis(rest, out_w, narrow32), y = pop_axis(rest, out_h, narrow32);
-        size_t co = pop_axis(rest, c_out, narrow32), batch = rest;
+        size_t x = pop_axis(rest, out_w, fits_32), y = pop_axis(rest, out_h, fits_32);
+        size_t co = pop_axis(rest, c_out, fits_32), batch = rest;
         compute_t<T> sum = 0;
         for (size_t ky = 0; ky < k.dims[2]; ky++) {
             // Unsigned: a place before the start is past the end.
@@ -59,10 +59,10 @@ __device__ __forceinline__ void convolve(size_t out_h, size_t out_w, Window wind
                 const T *from = src + batch * s.strides[0] + sy * s.strides[2] + sx * s.strides[3];
                 const T *by = kernel + co * k.strides[0] + ky * k.strides[2] + kx * k.strides[3];
                 for (size_t ci = 0; ci < k.dims[1]; ci++)
-                    sum += widen(from[ci * s.strides[1]]) * widen(by[ci * k.strides[1]]);
+                    sum += upcast(from[ci * s.strides[1]]) * upcast(by[ci * k.strides[1]]);
             }
         }
-        dst[i] = narrow<T>(sum);
+        dst[i] = round_to<T>(sum);
     }
 }
 
@@ -71,11 +71,11 @@ __device__ __forceinline__ void convolve_transposed(size_t out_h, size_t out_w, 
                                                     const T *__restrict__ src, const T *__restrict__ kernel,
                                                     T *__restrict__ dst) {
     size_t c_out = k.dims[1], numel = s.dims[0] * c_out * out_h * out_w;
-    bool narrow32 = numel <= 0xffffffffu;
+    bool fits_32 = numel <= 0xffffffffu;
     for (size_t i = global_thread(); i < numel; i += global_threads()) {
         size_t rest = i;
-        size_t x = pop_axis(rest, out_w, narrow32), y = pop_axis(rest, out_h, narrow32);
-        size_t co = pop_axis(rest, c_out, narrow32), batch = rest;
+        size_t x = pop_axis(rest, out_w, fits_32), y = pop_axis(rest, out_h, fits_32);
+        size_t co = pop_axis(rest, c_out, fits_32), batch = rest;
         compute_t<T> sum = 0;
         for (size_t ky = 0; ky < k.dims[2]; ky++) {
             // out + padding = in * stride + k * dilation
@@ -91,10 +91,10 @@ __device__ __forceinline__ void convolve_transposed(size_t out_h, size_t out_w, 
                 const T *from = src + batch * s.strides[0] + sy * s.strides[2] + sx * s.strides[3];
                 const T *by = kernel + co * k.strides[1] + ky * k.strides[2] + kx * k.strides[3];
                 for (size_t ci = 0; ci < k.dims[0]; ci++)
-                    sum += widen(from[ci * s.strides[1]]) * widen(by[ci * k.strides[0]]);
+                    sum += upcast(from[ci * s.strides[1]]) * upcast(by[ci * k.strides[0]]);
             }
         }
-        dst[i] = narrow<T>(sum);
+        dst[i] = round_to<T>(sum);
     }
 }
 
@@ -104,12 +104,12 @@ template <class U>
 __device__ __forceinline__ void unfold(size_t out_h, size_t out_w, size_t h_k, size_t w_k, Window window, Layout<4> s,
                                        const U *__restrict__ src, U *__restrict__ dst) {
     size_t numel = s.dims[0] * out_h * out_w * s.dims[1] * h_k * w_k;
-    bool narrow32 = numel <= 0xffffffffu;
+    bool fits_32 = numel <= 0xffffffffu;
     for (size_t i = global_thread(); i < numel; i += global_threads()) {
         size_t rest = i;
-        size_t kx = pop_axis(rest, w_k, narrow32), ky = h_k == 1 ? 0 : pop_axis(rest, h_k, narrow32);
-        size_t ci = pop_axis(rest, s.dims[1], narrow32);
-        size_t x = pop_axis(rest, out_w, narrow32), y = out_h == 1 ? 0 : pop_axis(rest, out_h, narrow32);
+        size_t kx = pop_axis(rest, w_k, fits_32), ky = h_k == 1 ? 0 : pop_axis(rest, h_k, fits_32);
+        size_t ci = pop_axis(rest, s.dims[1], fits_32);
+        size_t x = pop_axis(rest, out_w, fits_32), y = out_h == 1 ? 0 : pop_axis(rest, out_h, fits_32);
         size_t sy = y * window.stride + ky * window.dilation - window.padding_y;
         size_t sx = x * window.stride + kx * window.dilation - window.padding;
         U value = {};
@@ -125,10 +125,10 @@ __device__ __forceinline__ void unfold_1d_by_windows(size_t windows, size_t l_ou
                                                      const size_t *__restrict__ info, const U *__restrict__ src,
                                                      U *__restrict__ dst) {
     size_t c_in = info[1], l_in = info[2], batch_stride = info[3], channel_stride = info[4], stride = info[5];
-    bool narrow32 = windows <= 0xffffffffu;
+    bool fits_32 = windows <= 0xffffffffu;
     for (size_t i = global_thread(); i < windows; i += global_threads()) {
         size_t batch = i;
-        size_t ci = pop_axis(batch, c_in, narrow32), x = pop_axis(batch, l_out, narrow32);
+        size_t ci = pop_axis(batch, c_in, fits_32), x = pop_axis(batch, l_out, fits_32);
         const U *from = src + batch * batch_stride + ci * channel_stride;
         size_t at = x * window.stride - window.padding;
         for (size_t k = 0; k < l_k; k++, at += window.dilation) dst[i * l_k + k] = at < l_in ? from[at * stride] : U();
@@ -218,16 +218,16 @@ __device__ __forceinline__ void unfold_1d(size_t windows, size_t l_out, size_t l
 template <class T>
 __device__ __forceinline__ void fold_1d(size_t numel, size_t l_out, size_t l_in, size_t c_out, size_t k_size,
                                         size_t stride, const T *__restrict__ src, T *__restrict__ dst) {
-    bool narrow32 = numel <= 0xffffffffu;
+    bool fits_32 = numel <= 0xffffffffu;
     for (size_t i = global_thread(); i < numel; i += global_threads()) {
         size_t rest = i;
-        size_t at = pop_axis(rest, l_out, narrow32), c = pop_axis(rest, c_out, narrow32), batch = rest;
+        size_t at = pop_axis(rest, l_out, fits_32), c = pop_axis(rest, c_out, fits_32), batch = rest;
         // The inputs l with l * stride <= at < l * stride + k_size.
-        size_t first = at < k_size ? 0 : divide(at - k_size, stride, narrow32) + 1;
-        size_t last = min_of(divide(at, stride, narrow32), l_in - 1);
+        size_t first = at < k_size ? 0 : divide(at - k_size, stride, fits_32) + 1;
+        size_t last = min_of(divide(at, stride, fits_32), l_in - 1);
         compute_t<T> sum = 0;
         for (size_t l = first; l <= last; l++)
-            sum += widen(src[((batch * l_in + l) * c_out + c) * k_size + (at - l * stride)]);
-        dst[i] = narrow<T>(sum);
+            sum += upcast(src[((batch * l_in + l) * c_out + c) * k_size + (at - l * stride)]);
+        dst[i] = round_to<T>(sum);
     }
 }

@@ -7,11 +7,11 @@ template <class T, class Out, class F>
 __device__ __forceinline__ void for_each_output(size_t out_h, size_t out_w, const Layout<4> &s,
                                                 const T *__restrict__ src, Out *__restrict__ dst, F f) {
     size_t numel = s.dims[0] * s.dims[1] * out_h * out_w;
-    bool narrow32 = numel <= 0xffffffffu;
+    bool fits_32 = numel <= 0xffffffffu;
     for (size_t i = global_thread(); i < numel; i += global_threads()) {
         size_t rest = i;
-        size_t x = pop_axis(rest, out_w, narrow32), y = pop_axis(rest, out_h, narrow32);
-        size_t channel = pop_axis(rest, s.dims[1], narrow32);
+        size_t x = pop_axis(rest, out_w, fits_32), y = pop_axis(rest, out_h, fits_32);
+        size_t channel = pop_axis(rest, s.dims[1], fits_32);
         dst[i] = f(src + rest * s.strides[0] + channel * s.strides[1], y, x);
     }
 }
@@ -27,14 +27,14 @@ __device__ __forceinline__ void avg_pool2d(size_t h_k, size_t w_k, size_t h_stri
     auto add = [&](auto &sum, const T *from, size_t y, size_t x) INLINED {
         for (size_t m = 0; m < h_k; m++)
             for (size_t n = 0; n < w_k; n++)
-                sum += widen(from[(y * h_stride + m) * s.strides[2] + (x * w_stride + n) * s.strides[3]]);
+                sum += upcast(from[(y * h_stride + m) * s.strides[2] + (x * w_stride + n) * s.strides[3]]);
     };
     if constexpr (is_float<T>::value) {
-        compute_t<T> scale = widen(convert<T>(1.0 / (double)(h_k * w_k)));
+        compute_t<T> scale = upcast(convert<T>(1.0 / (double)(h_k * w_k)));
         for_each_output(out_h, out_w, s, src, dst, [&](const T *from, size_t y, size_t x) {
             compute_t<T> sum = 0;
             add(sum, from, y, x);
-            return narrow<T>((compute_t<T>)(sum * scale));
+            return round_to<T>((compute_t<T>)(sum * scale));
         });
     } else {
         int64_t area = (int64_t)(h_k * w_k);
@@ -55,13 +55,13 @@ __device__ __forceinline__ void max_pool2d(size_t h_k, size_t w_k, size_t h_stri
     size_t out_h = (s.dims[2] - h_k) / h_stride + 1, out_w = (s.dims[3] - w_k) / w_stride + 1;
     for_each_output(out_h, out_w, s, src, dst, [&](const T *from, size_t y, size_t x) {
         const T *window = from + y * h_stride * s.strides[2] + x * w_stride * s.strides[3];
-        compute_t<T> largest = widen(window[0]);
+        compute_t<T> largest = upcast(window[0]);
         for (size_t m = 0; m < h_k; m++)
             for (size_t n = 0; n < w_k; n++) {
-                compute_t<T> value = widen(window[m * s.strides[2] + n * s.strides[3]]);
+                compute_t<T> value = upcast(window[m * s.strides[2] + n * s.strides[3]]);
                 largest = largest < value ? value : largest;
             }
-        return narrow<T>(largest);
+        return round_to<T>(largest);
     });
 }
 

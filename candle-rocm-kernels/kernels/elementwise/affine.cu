@@ -7,8 +7,8 @@
         map(                                                                                                      \
             numel, num_dims, info,                                                                                \
             [=](T x) {                                                                                            \
-                T product = narrow<T>((compute_t<T>)(widen(x) * widen(mul)));                                     \
-                return narrow<T>((compute_t<T>)(widen(product) + widen(add)));                                    \
+                T product = round_to<T>((compute_t<T>)(upcast(x) * upcast(mul)));                                 \
+                return round_to<T>((compute_t<T>)(upcast(product) + upcast(add)));                                \
             },                                                                                                    \
             out, in);                                                                                             \
     }

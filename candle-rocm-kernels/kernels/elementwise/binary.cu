@@ -7,8 +7,8 @@
     struct OP {                                                                          \
         template <class T> __device__ __forceinline__ T operator()(T lhs, T rhs) const { \
             using C = compute_t<T>;                                                      \
-            C x = widen(lhs), y = widen(rhs);                                            \
-            return narrow<T>((C)(EXPRESSION));                                           \
+            C x = upcast(lhs), y = upcast(rhs);                                          \
+            return round_to<T>((C)(EXPRESSION));                                         \
         }                                                                                \
     };
 ARITHMETIC(Add, x + y)
@@ -38,7 +38,7 @@ template <class T> using Divide = typename conditional<is_float<T>::value, Float
 #define COMPARISON(OP, EXPRESSION)                                                             \
     struct OP {                                                                                \
         template <class T> __device__ __forceinline__ uint8_t operator()(T lhs, T rhs) const { \
-            compute_t<T> x = widen(lhs), y = widen(rhs);                                       \
+            compute_t<T> x = upcast(lhs), y = upcast(rhs);                                     \
             return EXPRESSION ? 1 : 0;                                                         \
         }                                                                                      \
     };

@@ -52,7 +52,7 @@ template <class T, bool PLAIN> struct Power : conditional<PLAIN, Long, ColdPath>
     __device__ __forceinline__ explicit Power(Exponent exponent) : exponent(exponent) {}
 
     __device__ __forceinline__ T operator()(T value) const {
-        float x = widen(value), a = math::abs(x), p = exponent.p;
+        float x = upcast(value), a = math::abs(x), p = exponent.p;
         float power = exp2_for<T>(p * (PLAIN ? hardware_log2<T>(a) : precise_log2<T>(a)));
         if constexpr (PLAIN) {
             // The commonest, rounded once.
@@ -61,6 +61,6 @@ template <class T, bool PLAIN> struct Power : conditional<PLAIN, Long, ColdPath>
             if (p == 0 || x == 1 || (a == 1 && math::abs(p) == INFINITY)) power = 1.0f;
         }
         if (!exponent.is_integer && x < 0 && a < INFINITY) power = NAN;
-        return narrow<T>(exponent.is_odd ? math::copysign(power, x) : power);
+        return round_to<T>(exponent.is_odd ? math::copysign(power, x) : power);
     }
 };

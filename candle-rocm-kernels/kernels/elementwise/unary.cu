@@ -8,8 +8,8 @@
     struct OP {                                                                     \
         template <class T> __device__ __forceinline__ T operator()(T value) const { \
             using C = compute_t<T>;                                                 \
-            C x = widen(value);                                                     \
-            return narrow<T>((C)(EXPRESSION));                                      \
+            C x = upcast(value);                                                    \
+            return round_to<T>((C)(EXPRESSION));                                    \
         }                                                                           \
     };
 FUNCTION(Exp, math::exp(x))
@@ -42,16 +42,16 @@ FUNCTION(GeluErf : Long, GeluErfFunction::of<T>(x))
 #define UNARY_1(KERNEL, NAME, T, APPLY)                                                                \
     ENTRY KERNEL##_##NAME(size_t numel, size_t num_dims, const size_t *__restrict__ info, T parameter, \
                           const T *__restrict__ in, T *__restrict__ out) {                             \
-        APPLY(widen(parameter), [=](auto f) INLINED { map(numel, num_dims, info, f, out, in); });      \
+        APPLY(upcast(parameter), [=](auto f) INLINED { map(numel, num_dims, info, f, out, in); });     \
     }
 
 template <class T> struct Elu : Long {
     compute_t<T> p;
     __device__ __forceinline__ T operator()(T value) const {
         using C = compute_t<T>;
-        C x = widen(value);
+        C x = upcast(value);
         // The sign bit decides, so that -0 goes through exp, as on the CPU.
-        return narrow<T>(math::copysign((C)1, x) > (C)0 ? x : (math::exp(x) - (C)1) * p);
+        return round_to<T>(math::copysign((C)1, x) > (C)0 ? x : (math::exp(x) - (C)1) * p);
     }
 };
 template <class T, class Map> __device__ __forceinline__ void elu(compute_t<T> p, Map map) { map(Elu<T>{{}, p}); }

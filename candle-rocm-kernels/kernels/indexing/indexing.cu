@@ -46,15 +46,15 @@ __device__ __forceinline__ void index_select(size_t units, size_t num_dims, cons
                                              const I *__restrict__ ids, const U *__restrict__ src, U *__restrict__ dst,
                                              size_t src_dim, size_t ids_dim, size_t right) {
     constexpr Operation OPERATION("index_select");
-    bool narrow = units <= 0xffffffffu;
+    bool fits_32 = units <= 0xffffffffu;
     size_t refused = NONE, step = global_threads(), i = global_thread();
     auto index = [&](size_t i) INLINED {
-        size_t row = divide(i, right, narrow), id = row - divide(row, ids_dim, narrow) * ids_dim;
+        size_t row = divide(i, right, fits_32), id = row - divide(row, ids_dim, fits_32) * ids_dim;
         return ids[num_dims == 1 ? id * info[1] : strided_offset(id, num_dims, info)];
     };
     auto unit = [&](size_t i, I index) INLINED {
         return select(index, i, src_dim, src, refused, [&](size_t from) INLINED {
-            size_t row = divide(i, right, narrow), left = divide(row, ids_dim, narrow);
+            size_t row = divide(i, right, fits_32), left = divide(row, ids_dim, fits_32);
             return (left * src_dim + from) * right + (i - row * right);
         });
     };
@@ -70,7 +70,7 @@ __device__ __forceinline__ void index_select(size_t units, size_t num_dims, cons
     }
     for (; i < units; i += step) dst[i] = unit(i, index(i));
     if (refused != NONE) {
-        size_t id = divide(refused, right, narrow) % ids_dim;
+        size_t id = divide(refused, right, fits_32) % ids_dim;
         refuse<I>(OPERATION, row_outside, (int64_t)index(refused), src_dim, id);
     }
 }
@@ -94,10 +94,10 @@ template <int N, class T, class I>
 __device__ __forceinline__ void gather(size_t numel, const I *__restrict__ ids, const T *__restrict__ src,
                                        T *__restrict__ dst, size_t src_dim, size_t ids_dim, size_t right) {
     constexpr Operation OPERATION("gather");
-    bool narrow = numel <= 0xffffffffu;
+    bool fits_32 = numel <= 0xffffffffu;
     size_t refused = NONE;
     for (size_t i = global_thread() * N; i < numel; i += global_threads() * N) {
-        size_t row = divide(i, right, narrow), at = i - row * right, left = divide(row, ids_dim, narrow);
+        size_t row = divide(i, right, fits_32), at = i - row * right, left = divide(row, ids_dim, fits_32);
         auto index = load_vec<vec<I, N>>(ids + i);
         vec<T, N> values;
 #pragma unroll
@@ -128,7 +128,9 @@ __device__ __forceinline__ void gather(size_t numel, const I *__restrict__ ids, 
     }
 
 // Each sum is rounded to the element type, as on the CPU.
-template <class T> __device__ __forceinline__ T add(T a, T b) { return narrow<T>((compute_t<T>)(widen(a) + widen(b))); }
+template <class T> __device__ __forceinline__ T add(T a, T b) {
+    return round_to<T>((compute_t<T>)(upcast(a) + upcast(b)));
+}
 
 template <class T, class I>
 __device__ __forceinline__ void index_add(const I *__restrict__ ids, size_t ids_dim, const T *__restrict__ src, T *dst,

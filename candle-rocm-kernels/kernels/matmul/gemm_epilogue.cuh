@@ -24,10 +24,10 @@ template <class T> struct ElementEpilogue {
         return residual ? load_at<vec<T, 1>>(residual + (int64_t)c * ld_residual + r, 0)[0] : T();
     }
     __device__ __forceinline__ T operator()(Acc x, uint32_t row, uint32_t column, T of_residual) const {
-        if (bias) x += widen(bias[transposed ? column : row]);
+        if (bias) x += upcast(bias[transposed ? column : row]);
         if (activation != ACTIVATION_none) x = activated<T>(x, activation);
-        if (residual) x += widen(of_residual);
-        return narrow<T>(x);
+        if (residual) x += upcast(of_residual);
+        return round_to<T>(x);
     }
     __device__ __forceinline__ T operator()(Acc x, uint32_t row, uint32_t column) const {
         return (*this)(x, row, column, residual_of(row, column));
@@ -62,12 +62,12 @@ template <class T> struct ScaledEpilogue {
 template <class T> __device__ __forceinline__ void gemm_sum(const MatmulProblem &p, bool transposed) {
     using Acc = compute_t<T>;
     uint64_t plane = (uint64_t)p.gemm.m * p.gemm.n, total = plane * p.batch;
-    bool narrow = total >> 32 == 0;
+    bool fits_32 = total >> 32 == 0;
     for (uint64_t i = global_thread(); i < total; i += global_threads()) {
         const Acc *from = (const Acc *)p.partial + i;
         Acc sum = *from;
         for (uint32_t split = 1; split < p.splits; split++) sum += from[split * total];
-        uint64_t line = divide(i, p.gemm.m, narrow), z = divide(line, p.gemm.n, narrow);
+        uint64_t line = divide(i, p.gemm.m, fits_32), z = divide(line, p.gemm.n, fits_32);
         ScaledEpilogue<T>(p, (T *)p.gemm.c + z * p.gemm.stride_c, transposed, (uint32_t)z)
             .store((uint32_t)(i - line * p.gemm.m), (uint32_t)(line - z * p.gemm.n), sum);
     }
@@ -76,11 +76,11 @@ template <class T> __device__ __forceinline__ void gemm_sum(const MatmulProblem 
 // C as it is, and what follows. Grid: any number of workgroups in x.
 template <class T> __device__ __forceinline__ void gemm_epilogue(const MatmulProblem &p) {
     uint64_t plane = (uint64_t)p.gemm.m * p.gemm.n, total = plane * p.batch;
-    bool narrow = total >> 32 == 0;
+    bool fits_32 = total >> 32 == 0;
     for (uint64_t i = global_thread(); i < total; i += global_threads()) {
-        uint64_t line = divide(i, p.gemm.m, narrow), z = divide(line, p.gemm.n, narrow);
+        uint64_t line = divide(i, p.gemm.m, fits_32), z = divide(line, p.gemm.n, fits_32);
         uint32_t row = (uint32_t)(i - line * p.gemm.m), column = (uint32_t)(line - z * p.gemm.n);
         T *to = (T *)p.gemm.c + z * p.gemm.stride_c + (int64_t)column * p.gemm.ldc + row;
-        *to = ElementEpilogue<T>(p, (uint32_t)z, false)(widen(*to), row, column);
+        *to = ElementEpilogue<T>(p, (uint32_t)z, false)(upcast(*to), row, column);
     }
 }

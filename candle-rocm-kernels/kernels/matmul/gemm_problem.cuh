@@ -97,14 +97,14 @@ template <class Sum> struct Scaling {
         vec<C, N> old = load_at<vec<C, N>>(c, 0);
 #pragma unroll
         for (int i = 0; i < N; i++) {
-            if constexpr (is_same<Sum, int32_t>::value) x[i] += beta * widen(old[i]);
-            else x[i] = math::fma(beta, widen(old[i]), x[i]);
+            if constexpr (is_same<Sum, int32_t>::value) x[i] += beta * upcast(old[i]);
+            else x[i] = math::fma(beta, upcast(old[i]), x[i]);
         }
     }
     // And writes them there, rounded once.
     template <int N, class C> __device__ __forceinline__ void store(C *c, const Sum *sums) const {
         Sum x[N];
         (*this)(x, sums, c);
-        store_at(c, narrow_all<C>(x));
+        store_at(c, round_all_to<C>(x));
     }
 };

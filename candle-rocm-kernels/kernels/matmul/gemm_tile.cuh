@@ -93,7 +93,7 @@ template <class T, int K, int EXTENT, int THREADS, bool ALONG_K> struct KBlock {
             if ((uint32_t)j < left) into[j] = from[j];
     }
 
-    // Writes what was read to LDS, widened.
+    // Writes what was read to LDS, upcast.
     __device__ __forceinline__ void stage(Stage<compute_t<T>, K, EXTENT> &lds_stage) const {
 #pragma unroll
         for (int i = 0; i < VECTORS; i++) {
@@ -101,7 +101,7 @@ template <class T, int K, int EXTENT, int THREADS, bool ALONG_K> struct KBlock {
             if (!mine(i)) continue;
 #pragma unroll
             for (int j = 0; j < V; j++) {
-                compute_t<T> wide = widen(held[i][j]);
+                compute_t<T> wide = upcast(held[i][j]);
                 if (ALONG_K) lds_stage.v[p.k + j][p.e] = wide;
                 else lds_stage.v[p.k][p.e + j] = wide;
             }

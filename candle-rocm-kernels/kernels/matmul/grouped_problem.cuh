@@ -110,9 +110,9 @@ private:
             if (residual) {
                 vec<C, V> old = read<V>(more + first);
 #pragma unroll
-                for (int i = 0; i < V; i++) some[i] += widen(old[i]);
+                for (int i = 0; i < V; i++) some[i] += upcast(old[i]);
             }
-            vec<C, V> out = narrow_all<C>(some);
+            vec<C, V> out = round_all_to<C>(some);
             if constexpr (V == 1) store_at(to + first, out);
             else store_vector(to + first, out);
         }

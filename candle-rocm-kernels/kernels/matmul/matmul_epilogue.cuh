@@ -7,7 +7,7 @@
 template <class T> struct Epilogue {
     using Sum = typename Product<T>::Sum;
     using C = typename Product<T>::C;
-    static constexpr bool ACTIVATES = !is_same<T, int8_t>::value, MAY_WIDEN = sizeof(C) == 2;
+    static constexpr bool ACTIVATES = !is_same<T, int8_t>::value, MAY_UPCAST = sizeof(C) == 2;
 
     C *c;
     const C *bias;
@@ -20,7 +20,7 @@ template <class T> struct Epilogue {
     __device__ __forceinline__ Epilogue(const MatmulProblem &p, uint32_t z)
         : c((C *)p.gemm.c + z * p.gemm.stride_c), bias((const C *)p.bias),
           residual(p.residual ? (const C *)p.residual + z * p.stride_residual : nullptr), ldc(p.gemm.ldc),
-          ld_residual(p.ld_residual), scaling(p.gemm), activation(p.activation), wide(MAY_WIDEN && p.gemm.wide_c),
+          ld_residual(p.ld_residual), scaling(p.gemm), activation(p.activation), wide(MAY_UPCAST && p.gemm.wide_c),
           has_vectors(vectors_at(c, ldc) && vectors_at(bias, 0) && vectors_at(residual, ld_residual)) {
         if (!wide) return;
         float *wide_c = (float *)p.gemm.c + z * p.gemm.stride_c;
@@ -29,22 +29,22 @@ template <class T> struct Epilogue {
 
     // One element.
     __device__ __forceinline__ void store(uint32_t row, uint32_t column, Sum sum) const {
-        if constexpr (MAY_WIDEN)
+        if constexpr (MAY_UPCAST)
             if (wide) return scaling.template store<1>(wide_at(row, column), &sum);
         C *to = c + (int64_t)column * ldc + row;
         Sum scaled[1];
         scaling(scaled, &sum, to);
         Sum x = scaled[0];
-        if (bias) x += widen(load_at<vec<C, 1>>(bias + row, 0)[0]);
+        if (bias) x += upcast(load_at<vec<C, 1>>(bias + row, 0)[0]);
         if constexpr (ACTIVATES)
             if (activation != ACTIVATION_none) x = activated<T>(x, activation);
-        if (residual) x += widen(load_at<vec<C, 1>>(residual + (int64_t)column * ld_residual + row, 0)[0]);
-        store_at(to, vec<C, 1>{narrow<C>(x)});
+        if (residual) x += upcast(load_at<vec<C, 1>>(residual + (int64_t)column * ld_residual + row, 0)[0]);
+        store_at(to, vec<C, 1>{round_to<C>(x)});
     }
 
     // N rows, whose sums lie in LDS, where this lane may write. Vectors of so many must be possible (has_vectors).
     template <int N> __device__ __forceinline__ void store(uint32_t row, uint32_t column, LDS_MEMORY Sum *sums) const {
-        if constexpr (MAY_WIDEN)
+        if constexpr (MAY_UPCAST)
             if (wide) return store_wide<N>(wide_at(row, column), read_sums<N>(sums));
         C *to = c + (int64_t)column * ldc + row;
         Sum x[N];
@@ -52,7 +52,7 @@ template <class T> struct Epilogue {
         if (bias) {
             vec<C, N> more = load_vector<vec<C, N>>(bias + row);
 #pragma unroll
-            for (int i = 0; i < N; i++) x[i] += widen(more[i]);
+            for (int i = 0; i < N; i++) x[i] += upcast(more[i]);
         }
         if constexpr (ACTIVATES) {
             if (activation != ACTIVATION_none) {
@@ -68,9 +68,9 @@ template <class T> struct Epilogue {
         if (residual) {
             vec<C, N> more = load_vector<vec<C, N>>(residual + (int64_t)column * ld_residual + row);
 #pragma unroll
-            for (int i = 0; i < N; i++) x[i] += widen(more[i]);
+            for (int i = 0; i < N; i++) x[i] += upcast(more[i]);
         }
-        store_vector(to, narrow_all<C>(x));
+        store_vector(to, round_all_to<C>(x));
     }
 
 private:
@@ -122,7 +122,7 @@ __device__ __forceinline__ void matmul_sum(const Problem &problem) {
     using Sum = typename Product<T>::Sum;
     const MatmulProblem &p = product_of(problem);
     uint64_t plane = (uint64_t)p.gemm.m * p.gemm.n, total = plane * p.batch;
-    bool narrow = total >> 32 == 0;
+    bool fits_32 = total >> 32 == 0;
     // Calls f(row, column, matrix of the batch, sums) for N rows at a time, of which C has a multiple.
     auto each = [&](auto width, auto f) INLINED {
         constexpr int N = width.value;
@@ -135,7 +135,7 @@ __device__ __forceinline__ void matmul_sum(const Problem &problem) {
 #pragma unroll
                 for (int e = 0; e < N; e++) sums[e] += more[e];
             }
-            uint64_t line = divide(i, p.gemm.m, narrow), z = divide(line, p.gemm.n, narrow);
+            uint64_t line = divide(i, p.gemm.m, fits_32), z = divide(line, p.gemm.n, fits_32);
             f((uint32_t)(i - line * p.gemm.m), (uint32_t)(line - z * p.gemm.n), (uint32_t)z, sums);
         }
     };
@@ -149,7 +149,7 @@ __device__ __forceinline__ void matmul_sum(const Problem &problem) {
                 Sum scaled[N];
 #pragma unroll
                 for (int e = 0; e < N; e++) scaled[e] = alpha * sums[e];
-                store_vector(c + z * p.gemm.stride_c + (int64_t)column * p.gemm.ldc + row, narrow_all<C>(scaled));
+                store_vector(c + z * p.gemm.stride_c + (int64_t)column * p.gemm.ldc + row, round_all_to<C>(scaled));
             });
             return;
         }

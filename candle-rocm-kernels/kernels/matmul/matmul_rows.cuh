@@ -1,9 +1,9 @@
 // Products on mma.sync of operands that both have k together, as weights and activations have: a workgroup computes a
-// tile of C of which each wavefront has rows of its own. Lanes copy to LDS what they themselves take of A, and widen it
-// once; B's columns are copied for all, and widened by whoever reads them.
+// tile of C of which each wavefront has rows of its own. Lanes copy to LDS what they themselves take of A, and upcast
+// it once; B's columns are copied for all, and upcast by whoever reads them.
 //
 //   for each K-block of 128 bytes of k:
-//     widen    A's K-block, LDS -> registers
+//     upcast    A's K-block, LDS -> registers
 //     copy     both K-blocks that are PREFETCH further, global -> LDS
 //     multiply all of the K-block's k for one block of columns after another, LDS -> registers -> sums
 //   store      sums -> LDS -> global
@@ -17,19 +17,19 @@
 #include "matmul/atoms/fp8.cuh"
 
 // What instructions take of 16 bytes of k: WIDE times as many, of another type.
-template <class T> struct Widened {
+template <class T> struct Upcast {
     using Type = T;
     static constexpr int WIDE = 1;
     typedef WordVector<4>::type Vector;
-    static __device__ __forceinline__ void widen(Vector (&to)[WIDE], const Vector &from) { to[0] = from; }
+    static __device__ __forceinline__ void upcast(Vector (&to)[WIDE], const Vector &from) { to[0] = from; }
 };
-template <> struct Widened<f8e4m3_t> {
+template <> struct Upcast<f8e4m3_t> {
     using Type = half_t;
     static constexpr int WIDE = 2;
     typedef WordVector<4>::type Vector;
-    static __device__ __forceinline__ void widen(Vector (&to)[WIDE], const Vector &from) {
+    static __device__ __forceinline__ void upcast(Vector (&to)[WIDE], const Vector &from) {
 #pragma unroll
-        for (int i = 0; i < 8; i++) to[i / 4][i % 4] = bit_cast<uint32_t>(widen_two(from[i / 2], i % 2 == 1));
+        for (int i = 0; i < 8; i++) to[i / 4][i % 4] = bit_cast<uint32_t>(upcast_two(from[i / 2], i % 2 == 1));
     }
 };
 
@@ -136,7 +136,7 @@ template <class S, class Lines> struct ThreadsColumns {
 
 // The phases of a workgroup's main loop, and what they share: registers of matmul_rows, by reference.
 template <class T, class S, template <class, class> class GemmTraits> struct RowsLoop {
-    using Wide = Widened<T>;
+    using Wide = Upcast<T>;
     using Vector = typename Wide::Vector;
     using Lines = ColumnLines<T, S::N>;
     using Tile = WaveTile<T, S, LanesRows<S>::BYTES>;
@@ -180,7 +180,7 @@ template <class T, class S, template <class, class> class GemmTraits> struct Row
         for (int i = 0; i < RowsMapping::LINES; i++)
 #pragma unroll
             for (int half = 0; half < 2; half++)
-                Wide::widen(wide[i][half], lds_load<Vector>(rows_at(at_a) + a.mapping.in_lds(i, half)));
+                Wide::upcast(wide[i][half], lds_load<Vector>(rows_at(at_a) + a.mapping.in_lds(i, half)));
     }
     // Multiply: all of the K-block's k for block j of columns, LDS -> registers -> sums.
     __device__ __forceinline__ void multiply_block(int j) {
@@ -191,7 +191,7 @@ template <class T, class S, template <class, class> class GemmTraits> struct Row
 #pragma unroll
             for (int eight = 0; eight < 2; eight++) {
                 uint32_t column = tile.column + j * 16 + eight * 8 + lane / 4, chunk = half * 4 + lane % 4;
-                Wide::widen(columns[eight], lds_load<Vector>(columns_at(at_b) + Lines::lds_offset(column, chunk)));
+                Wide::upcast(columns[eight], lds_load<Vector>(columns_at(at_b) + Lines::lds_offset(column, chunk)));
             }
 #pragma unroll
             for (int w = 0; w < WIDE; w++)

@@ -52,7 +52,7 @@ template <class Tile> struct WholeTile {
 #pragma unroll
                     for (int e = 0; e < TOGETHER; e++) scaled[j * TOGETHER + e] = alpha * sums[e];
                 }
-                store_vector(at, narrow_all<C>(scaled));
+                store_vector(at, round_all_to<C>(scaled));
                 at += EACH * ldc;
             }
             wave_fence();

@@ -84,12 +84,12 @@ template <class To, class From> __device__ __forceinline__ To convert(From value
     if constexpr (is_same<To, From>::value) {
         return value;
     } else if constexpr (is_float<From>::value && !is_float<To>::value) {
-        return saturate<To>(widen(value));
+        return saturate<To>(upcast(value));
     } else if constexpr (is_same<From, double>::value && is_same<Wide, float>::value && !is_same<To, float>::value) {
-        return narrow<To>(round_to_odd(value));
+        return round_to<To>(round_to_odd(value));
     } else if constexpr (is_float<From>::value) {
-        return narrow<To>((Wide)widen(value));
+        return round_to<To>((Wide)upcast(value));
     } else {
-        return narrow<To>((Wide)value);
+        return round_to<To>((Wide)value);
     }
 }

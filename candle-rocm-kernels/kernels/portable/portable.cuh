@@ -85,8 +85,8 @@ __device__ __forceinline__ uint32_t umulhi(uint32_t a, uint32_t b) { return (uin
 
 // a / b, in 32 bits where the caller knows that both fit: a 64-bit division takes some hundred
 // instructions.
-__device__ __forceinline__ size_t divide(size_t a, size_t b, bool narrow) {
-    return narrow ? (uint32_t)a / (uint32_t)b : a / b;
+__device__ __forceinline__ size_t divide(size_t a, size_t b, bool fits_32) {
+    return fits_32 ? (uint32_t)a / (uint32_t)b : a / b;
 }
 
 // After a lambda's parameters: large ones would become functions, and what they capture would go to memory.
@@ -178,8 +178,8 @@ template <> struct compute<bf16_t> {
 template <class T> using compute_t = typename compute<T>::type;
 
 // T to its compute type and back.
-template <class T> __device__ __forceinline__ compute_t<T> widen(T value) { return (compute_t<T>)value; }
-template <class T> __device__ __forceinline__ T narrow(compute_t<T> value) { return (T)value; }
+template <class T> __device__ __forceinline__ compute_t<T> upcast(T value) { return (compute_t<T>)value; }
+template <class T> __device__ __forceinline__ T round_to(compute_t<T> value) { return (T)value; }
 
 // --------------------------------------------------------- vectors of memory
 
@@ -193,8 +193,8 @@ template <class T, int N> struct alignas(sizeof(T) * N) vec {
 // Elements of T in 16 bytes.
 template <class T> constexpr int VEC16 = 16 / (int)sizeof(T);
 
-// A vector of values, each rounded as by narrow(); those of bf16 by twos.
-template <class T, int N> __device__ __forceinline__ vec<T, N> narrow_all(const compute_t<T> (&values)[N]) {
+// A vector of values, each rounded as by round_to(); those of bf16 by twos.
+template <class T, int N> __device__ __forceinline__ vec<T, N> round_all_to(const compute_t<T> (&values)[N]) {
     vec<T, N> out;
     if constexpr (is_same<T, bf16_t>::value && N % 2 == 0) {
         vec<uint32_t, N / 2> pairs;
@@ -203,7 +203,7 @@ template <class T, int N> __device__ __forceinline__ vec<T, N> narrow_all(const 
         out = bit_cast<vec<T, N>>(pairs);
     } else {
 #pragma unroll
-        for (int i = 0; i < N; i++) out[i] = narrow<T>(values[i]);
+        for (int i = 0; i < N; i++) out[i] = round_to<T>(values[i]);
     }
     return out;
 }

@@ -24,12 +24,12 @@ __device__ __forceinline__ void quantize(const float *__restrict__ src, const in
                                          size_t planes, size_t plane_blocks, size_t blocks) {
     constexpr uint32_t SCALED = LAYOUT == D2S6 ? 64 : 32, SUMMED = LAYOUT == D2S6 ? 16 : 32;
     uint32_t within = 4 * (threadIdx.x % 32);
-    bool narrow = blocks >> 32 == 0;
+    bool fits_32 = blocks >> 32 == 0;
     for (size_t at = global_thread() / 32; at < blocks; at += global_threads() / 32) {
         // Neighbours read neighbouring blocks of a row.
-        size_t vector = divide(at, chunks, narrow), chunk = at - vector * chunks;
-        size_t plane = divide(vector, rows, narrow), row = vector - plane * rows;
-        size_t cube = divide(plane, planes, narrow);
+        size_t vector = divide(at, chunks, fits_32), chunk = at - vector * chunks;
+        size_t plane = divide(vector, rows, fits_32), row = vector - plane * rows;
+        size_t cube = divide(plane, planes, fits_32);
         size_t first = chunk * BLOCK_ELEMENTS + within;
         const float *from = src + (int64_t)cube * cube_stride + (int64_t)(plane - cube * planes) * plane_stride +
                             (ids ? (int64_t)ids[row] : (int64_t)row) * row_stride + first;

@@ -123,7 +123,7 @@ __device__ __forceinline__ void experts_scatter(const T *x, const int32_t *place
                 FloatVector<T, V> values = held;
 #pragma unroll
                 for (int e = 0; e < V; e++) values.x[e] *= weight;
-                weighted = values.narrowed();
+                weighted = values.rounded();
             }
             weighted.store(to(row, column), count, aligned);
         }
@@ -165,7 +165,7 @@ __device__ __forceinline__ void experts_combine(const T *x, const int32_t *place
                 for (int e = 0; e < V; e++) sum.x[e] = math::fma(values.x[e], weight, sum.x[e]);
             }
         }
-        sum.narrowed().store(y + (uint64_t)token * columns + column, count, aligned);
+        sum.rounded().store(y + (uint64_t)token * columns + column, count, aligned);
     });
 }
 
@@ -183,8 +183,8 @@ __device__ __forceinline__ void experts_dots(const T *x, const int32_t *place, c
         float sum = 0;
         if (row >= 0)
             for (uint32_t c = lane; c < columns; c += EXPERTS_WARP)
-                sum = math::fma(widen(x[(uint64_t)row * columns + c]),
-                                widen(gradient[(uint64_t)(i / top) * columns + c]), sum);
+                sum = math::fma(upcast(x[(uint64_t)row * columns + c]),
+                                upcast(gradient[(uint64_t)(i / top) * columns + c]), sum);
         sum = wave_all_reduce(sum, EXPERTS_WARP, Sum());
         if (lane == 0 && i < assignments) y[i] = sum;
     }

@@ -58,16 +58,16 @@ template <class T, int V> struct FloatVector {
         for (int i = 0; i < Held::COUNT; i++) {
             vec<T, Held::W> elements = bit_cast<vec<T, Held::W>>(held.words[i]);
 #pragma unroll
-            for (int j = 0; j < Held::W; j++) x[i * Held::W + j] = widen(elements[j]);
+            for (int j = 0; j < Held::W; j++) x[i * Held::W + j] = upcast(elements[j]);
         }
     }
-    __device__ __forceinline__ Held narrowed() const {
+    __device__ __forceinline__ Held rounded() const {
         Held held;
 #pragma unroll
         for (int i = 0; i < Held::COUNT; i++) {
             vec<T, Held::W> elements;
 #pragma unroll
-            for (int j = 0; j < Held::W; j++) elements[j] = narrow<T>(x[i * Held::W + j]);
+            for (int j = 0; j < Held::W; j++) elements[j] = round_to<T>(x[i * Held::W + j]);
             held.words[i] = bit_cast<typename Held::Words>(elements);
         }
         return held;
@@ -78,9 +78,9 @@ template <class T, int V> struct FloatVector {
 template <int V, class F> __device__ __forceinline__ void for_vectors(uint32_t rows, uint32_t columns, F f) {
     uint32_t vectors = ceil_div(columns, (uint32_t)V);
     uint64_t total = (uint64_t)rows * vectors;
-    bool narrow = total >> 32 == 0;
+    bool fits_32 = total >> 32 == 0;
     for (uint64_t i = global_thread(); i < total; i += global_threads()) {
-        uint32_t row = (uint32_t)divide(i, vectors, narrow), column = (uint32_t)(i - (uint64_t)row * vectors) * V;
+        uint32_t row = (uint32_t)divide(i, vectors, fits_32), column = (uint32_t)(i - (uint64_t)row * vectors) * V;
         f(row, column, min_of(columns - column, (uint32_t)V));
     }
 }

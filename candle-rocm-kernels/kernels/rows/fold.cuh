@@ -319,11 +319,11 @@ __device__ __forceinline__ void fast_sum_small(size_t outputs, size_t reduced, s
             for (; i + WIDTH <= reduced; i += WIDTH) {
                 auto x = read_global<vec<T, WIDTH>>(row + i);
 #pragma unroll
-                for (int k = 0; k < (int)WIDTH; k++) sum += widen(x[k]);
+                for (int k = 0; k < (int)WIDTH; k++) sum += upcast(x[k]);
             }
         }
-        for (; i < reduced; i++) sum += widen(row[inner.offset(i, dims, strides)]);
-        dst[o] = narrow<T>(sum);
+        for (; i < reduced; i++) sum += upcast(row[inner.offset(i, dims, strides)]);
+        dst[o] = round_to<T>(sum);
     }
 }
 
@@ -332,9 +332,9 @@ __device__ __forceinline__ void fast_sum_small(size_t outputs, size_t reduced, s
 template <class T> struct Summing {
     using State = compute_t<T>;
     static __device__ __forceinline__ State start() { return 0; }
-    static __device__ __forceinline__ void add(State &state, T value, uint32_t) { state += widen(value); }
+    static __device__ __forceinline__ void add(State &state, T value, uint32_t) { state += upcast(value); }
     static __device__ __forceinline__ State both(State a, State b) { return a + b; }
-    static __device__ __forceinline__ T finish(State state, T) { return narrow<T>(state); }
+    static __device__ __forceinline__ T finish(State state, T) { return round_to<T>(state); }
 };
 
 // An extremum and where it was first seen.
@@ -366,7 +366,7 @@ template <class Order, bool ARG, class T> struct Extremum {
     using State = ValueAndIndex<C>;
     static __device__ __forceinline__ State start() { return {Order::template start<T>(), ~0u}; }
     static __device__ __forceinline__ void add(State &best, T element, uint32_t i) {
-        C value = widen(element);
+        C value = upcast(element);
         bool better = Order::beats(value, best.value);
         best.value = better ? value : best.value;
         best.index = better ? i : best.index;
@@ -376,10 +376,10 @@ template <class Order, bool ARG, class T> struct Extremum {
         return second ? b : a;
     }
     static __device__ __forceinline__ auto finish(State best, T element) {
-        C first = widen(element);
+        C first = upcast(element);
         bool is_nan = first != first;
         // If none beats the start, then all numbers equal it, and the first element is one or a NaN.
         if constexpr (ARG) return is_nan || best.index == ~0u ? 0u : best.index;
-        else return narrow<T>(is_nan ? first : best.value);
+        else return round_to<T>(is_nan ? first : best.value);
     }
 };

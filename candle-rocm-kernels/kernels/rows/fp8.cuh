@@ -169,7 +169,7 @@ __device__ __forceinline__ void fp8_groups(const Source &source, const Fp8Matrix
     constexpr uint32_t LANES = FP8_GROUP / FP8_V;
     uint32_t groups = ceil_div(m.columns, FP8_GROUP), within = threadIdx.x % LANES * FP8_V;
     uint64_t total = (uint64_t)m.rows * groups;
-    bool narrow = total >> 32 == 0, aligned = m.aligned();
+    bool fits_32 = total >> 32 == 0, aligned = m.aligned();
     // Rows whose groups at one place follow one another, so that a wavefront writes factors that lie together.
     uint32_t together = Source::FROM_ONE_PLACE && scales.row_step == 1 ? FP8_TOGETHER : 1;
     // All lanes of a wavefront go on as long as one has a group.
@@ -178,7 +178,7 @@ __device__ __forceinline__ void fp8_groups(const Source &source, const Fp8Matrix
         uint64_t index = first + lane;
         bool is_one = index < total;
         index = is_one ? index : 0;
-        uint32_t tile = (uint32_t)divide(index, groups * together, narrow);
+        uint32_t tile = (uint32_t)divide(index, groups * together, fits_32);
         uint32_t rest = (uint32_t)(index - (uint64_t)tile * groups * together);
         uint32_t row = tile * together, high = min_of(together, m.rows - row), group = rest;
         if (high > 1) group = high == FP8_TOGETHER ? rest / FP8_TOGETHER : rest / high;
@@ -276,7 +276,7 @@ struct Fp8Gated : Fp8AsItIs {
         ups.load(m.from(row, m.columns + column), count, aligned);
         Fp8Vector<T> gate = gates, up = ups;
 #pragma unroll
-        for (int i = 0; i < FP8_V; i++) gate.x[i] = widen(narrow<T>(SiluFunction::of<T>(gate.x[i]) * up.x[i]));
+        for (int i = 0; i < FP8_V; i++) gate.x[i] = upcast(round_to<T>(SiluFunction::of<T>(gate.x[i]) * up.x[i]));
         return gate;
     }
 };
@@ -331,7 +331,7 @@ template <class T> __device__ __forceinline__ void fp8_rows(const Fp8Matrix<T> &
             }
         } else {
             for (uint32_t column = threadIdx.x; column < m.columns; column += THREADS)
-                largest = max_of(largest, magnitude(widen(from[column])));
+                largest = max_of(largest, magnitude(upcast(from[column])));
         }
         largest = block_all_reduce(largest, threadIdx.x, THREADS, Larger(), lds);
         Fp8Scale scale(bit_cast<float>(largest), scales.powers);
@@ -348,7 +348,7 @@ template <class T> __device__ __forceinline__ void fp8_rows(const Fp8Matrix<T> &
         } else {
             for (uint32_t column = threadIdx.x; column < m.columns; column += THREADS) {
                 Fp8Vector<T> values = {};
-                values.x[0] = widen(from[column]);
+                values.x[0] = upcast(from[column]);
                 to[column] = (uint8_t)values.bytes(scale.inverse)[0];
             }
         }

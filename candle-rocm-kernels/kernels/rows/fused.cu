@@ -16,7 +16,7 @@ __device__ __forceinline__ void each_row(uint32_t columns, bool wide, F make) {
 }
 
 // Whether a mask can be read in vectors of as many elements as T has.
-template <class T, class M> __device__ __forceinline__ bool can_widen_mask(const M *mask, const MaskRows &rows) {
+template <class T, class M> __device__ __forceinline__ bool can_vectorise_mask(const M *mask, const MaskRows &rows) {
     if constexpr (is_same<M, NoMask>::value) return true;
     else return is_aligned(mask, sizeof(M) * VEC16<T>) && rows.divide_by(VEC16<T>);
 }
@@ -33,7 +33,7 @@ template <class Rows, class T, class M>
 __device__ __forceinline__ void masked_softmax(const T *src, T *dst, uint32_t columns, double scale, const M *mask,
                                                const MaskRows &rows) {
     constexpr bool MASKED = !is_same<M, NoMask>::value;
-    bool wide = can_widen<T>(columns, src, dst) && can_widen_mask<T>(mask, rows);
+    bool wide = can_vectorise<T>(columns, src, dst) && can_vectorise_mask<T>(mask, rows);
     each_row<Rows, T>(columns, wide, [&](auto form, const RowGroup &row_group, size_t row) INLINED {
         auto source = logits(src, mask, rows, row, columns, scale);
         softmax_row<decltype(form), false, MASKED>(source, dst + row * columns, columns, row_group);
@@ -41,7 +41,7 @@ __device__ __forceinline__ void masked_softmax(const T *src, T *dst, uint32_t co
 }
 
 template <class T> __device__ __forceinline__ void log_softmax(const T *src, T *dst, uint32_t columns) {
-    bool wide = can_widen<T>(columns, src, dst);
+    bool wide = can_vectorise<T>(columns, src, dst);
     each_row<RowsOf_log_softmax, T>(columns, wide, [&](auto form, const RowGroup &row_group, size_t row) INLINED {
         size_t at = row * columns;
         softmax_row<decltype(form), true>(Plain<T>{src + at}, dst + at, columns, row_group);
@@ -51,7 +51,7 @@ template <class T> __device__ __forceinline__ void log_softmax(const T *src, T *
 template <bool LOG, class T>
 __device__ __forceinline__ void softmax_backward(const T *y, const T *dy, T *dx, uint32_t columns, double scale) {
     using Rows = typename conditional<LOG, RowsOf_backward_log_softmax, RowsOf_backward_softmax>::type;
-    bool wide = can_widen<T>(columns, y, dy, dx);
+    bool wide = can_vectorise<T>(columns, y, dy, dx);
     each_row<Rows, T>(columns, wide, [&](auto form, const RowGroup &row_group, size_t row) INLINED {
         size_t at = row * columns;
         Two<T> source{y + at, dy + at};
@@ -62,7 +62,7 @@ __device__ __forceinline__ void softmax_backward(const T *y, const T *dy, T *dx,
 template <class T>
 __device__ __forceinline__ void add_rmsnorm(const T *x, const T *residual, T *sum, T *dst, const T *alpha,
                                             uint32_t columns, float eps) {
-    bool wide = can_widen<T>(columns, x, residual, sum, dst, alpha);
+    bool wide = can_vectorise<T>(columns, x, residual, sum, dst, alpha);
     each_row<RowsOf_add_rmsnorm, T>(columns, wide, [&](auto form, const RowGroup &row_group, size_t row) INLINED {
         size_t at = row * columns;
         SumOf<T> source{x + at, residual + at, sum + at};
@@ -73,7 +73,7 @@ __device__ __forceinline__ void add_rmsnorm(const T *x, const T *residual, T *su
 template <class T>
 __device__ __forceinline__ void add_layernorm(const T *x, const T *residual, T *sum, T *dst, const T *alpha,
                                               const T *beta, uint32_t columns, float eps) {
-    bool wide = can_widen<T>(columns, x, residual, sum, dst, alpha, beta);
+    bool wide = can_vectorise<T>(columns, x, residual, sum, dst, alpha, beta);
     each_row<RowsOf_add_layernorm, T>(columns, wide, [&](auto form, const RowGroup &row_group, size_t row) INLINED {
         size_t at = row * columns;
         SumOf<T> source{x + at, residual + at, sum + at};
@@ -85,7 +85,7 @@ template <bool RMS, class T>
 __device__ __forceinline__ void norm_backward(const T *x, const T *dy, const T *alpha, T *dx, compute_t<T> *stats,
                                               uint32_t columns, float eps) {
     using Rows = typename conditional<RMS, RowsOf_backward_rmsnorm, RowsOf_backward_layernorm>::type;
-    bool wide = can_widen<T>(columns, x, dy, alpha, dx);
+    bool wide = can_vectorise<T>(columns, x, dy, alpha, dx);
     each_row<Rows, T>(columns, wide, [&](auto form, const RowGroup &row_group, size_t row) INLINED {
         size_t at = row * columns;
         compute_t<T> *of_row = stats == nullptr ? stats : stats + 2 * row;
@@ -145,7 +145,7 @@ FOR_WIDE_FLOATS(SOFTMAXES)
         column_sums_##NAME(const T *__restrict__ dy, const T *__restrict__ x, const compute_t<T> *__restrict__ stats,  \
                            compute_t<T> *__restrict__ by_x, compute_t<T> *__restrict__ plain, size_t rows,             \
                            uint32_t columns, uint32_t slab) {                                                          \
-        if (can_widen<T>(columns, dy, x)) column_sums<VEC16<T>>(dy, x, stats, by_x, plain, rows, columns, slab);       \
+        if (can_vectorise<T>(columns, dy, x)) column_sums<VEC16<T>>(dy, x, stats, by_x, plain, rows, columns, slab);   \
         else column_sums<1>(dy, x, stats, by_x, plain, rows, columns, slab);                                           \
     }                                                                                                                  \
     /* Adds up the slabs' sums, in their order. */                                                                     \
@@ -154,7 +154,7 @@ FOR_WIDE_FLOATS(SOFTMAXES)
         for (size_t i = global_thread(); i < columns; i += global_threads()) {                                         \
             compute_t<T> sum = 0;                                                                                      \
             for (size_t s = 0; s < slabs; s++) sum += sums[s * columns + i];                                           \
-            dst[i] = narrow<T>(sum);                                                                                   \
+            dst[i] = round_to<T>(sum);                                                                                 \
         }                                                                                                              \
     }
 FOR_WIDE_FLOATS(NORMS)
@@ -172,7 +172,7 @@ template <class T, class M>
 __device__ __forceinline__ void softmax_splits(const T *src, PartialOf<T> *__restrict__ partial, uint32_t columns,
                                                uint32_t splits, double scale, bool wide, const M *mask,
                                                const MaskRows &rows) {
-    by_width<T>(wide && can_widen_mask<T>(mask, rows), [&](auto width) INLINED {
+    by_width<T>(wide && can_vectorise_mask<T>(mask, rows), [&](auto width) INLINED {
         auto source = logits(src, mask, rows, blockIdx.y, columns, scale);
         softmax_split<width.value, T>(source, partial, columns, splits);
     });
@@ -182,7 +182,7 @@ __device__ __forceinline__ void softmax_finish(const T *src, const PartialOf<T> 
                                                uint32_t columns, uint32_t splits, double scale, bool wide,
                                                const M *mask, const MaskRows &rows) {
     constexpr bool MASKED = !is_same<M, NoMask>::value;
-    by_width<T>(wide && can_widen_mask<T>(mask, rows), [&](auto width) INLINED {
+    by_width<T>(wide && can_vectorise_mask<T>(mask, rows), [&](auto width) INLINED {
         auto source = logits(src, mask, rows, blockIdx.y, columns, scale);
         T *to = dst + (size_t)blockIdx.y * columns;
         softmax_split_finish<width.value, LOG, MASKED, T>(source, partial, to, columns, splits);
@@ -339,10 +339,10 @@ template <class T, class F> __device__ __forceinline__ void for_matrix(size_t ro
         constexpr int W = width.value;
         size_t total = rows * vectors, row = 0, at = thread, down = 0, across = threads;
         if (rows != 1) {
-            bool narrow = total + threads <= 0xffffffffu;
-            row = divide(thread, vectors, narrow);
+            bool fits_32 = total + threads <= 0xffffffffu;
+            row = divide(thread, vectors, fits_32);
             at = thread - row * vectors;
-            down = divide(threads, vectors, narrow);
+            down = divide(threads, vectors, fits_32);
             across = threads - down * vectors;
         }
         for (size_t v = thread; v < total; v += threads) {
@@ -369,7 +369,7 @@ template <class T, class F> __device__ __forceinline__ void for_matrix(size_t ro
 template <class V, class T> __device__ __forceinline__ V read_or_zeros(const T *from, size_t i) {
     V value;
 #pragma unroll
-    for (size_t k = 0; k < sizeof(V) / sizeof(T); k++) value[k] = narrow<T>((compute_t<T>)0);
+    for (size_t k = 0; k < sizeof(V) / sizeof(T); k++) value[k] = round_to<T>((compute_t<T>)0);
     if (from != nullptr) value = read_global<V>(from + i);
     return value;
 }
@@ -388,7 +388,7 @@ __device__ __forceinline__ void activate(const T *__restrict__ x, const T *__res
                         r = read_or_zeros<V>(residual, i);
 #pragma unroll
                       for (int k = 0; k < width.value; k++)
-                          v[k] = narrow<T>(F::template of<T>((C)widen(v[k]) + (C)widen(b[k])) + (C)widen(r[k]));
+                          v[k] = round_to<T>(F::template of<T>((C)upcast(v[k]) + (C)upcast(b[k])) + (C)upcast(r[k]));
                       store_vec(out + i, v);
                   });
 }
@@ -406,7 +406,7 @@ __device__ __forceinline__ void activate_backward(const T *__restrict__ x, const
                       V v = read_global<V>(x + i), d = read_global<V>(dy + i), b = read_or_zeros<V>(bias, column);
 #pragma unroll
                       for (int k = 0; k < width.value; k++)
-                          v[k] = narrow<T>((C)widen(d[k]) * F::template slope<T>((C)widen(v[k]) + (C)widen(b[k])));
+                          v[k] = round_to<T>((C)upcast(d[k]) * F::template slope<T>((C)upcast(v[k]) + (C)upcast(b[k])));
                       store_vec(dx + i, v);
                   });
 }
@@ -421,7 +421,8 @@ __device__ __forceinline__ void swiglu(const T *__restrict__ gate, const T *__re
         using V = vec<T, width.value>;
         V g = read_global<V>(gate + row * stride + column), u = read_global<V>(up + row * stride + column);
 #pragma unroll
-        for (int k = 0; k < width.value; k++) g[k] = narrow<T>(SiluFunction::of<T>((C)widen(g[k])) * (C)widen(u[k]));
+        for (int k = 0; k < width.value; k++)
+            g[k] = round_to<T>(SiluFunction::of<T>((C)upcast(g[k])) * (C)upcast(u[k]));
         store_vec(out + row * columns + column, g);
     });
 }
@@ -439,9 +440,9 @@ __device__ __forceinline__ void swiglu_backward(const T *__restrict__ gate, cons
         V g = read_global<V>(gate + i), u = read_global<V>(up + i), d = read_global<V>(dy + row * columns + column);
 #pragma unroll
         for (int k = 0; k < width.value; k++) {
-            C x = (C)widen(g[k]), dk = (C)widen(d[k]);
-            g[k] = narrow<T>(dk * (C)widen(u[k]) * SiluFunction::slope<T>(x));
-            u[k] = narrow<T>(dk * SiluFunction::of<T>(x));
+            C x = (C)upcast(g[k]), dk = (C)upcast(d[k]);
+            g[k] = round_to<T>(dk * (C)upcast(u[k]) * SiluFunction::slope<T>(x));
+            u[k] = round_to<T>(dk * SiluFunction::of<T>(x));
         }
         store_vec(dgate + i, g);
         store_vec(dup + i, u);

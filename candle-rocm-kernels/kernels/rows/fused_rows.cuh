@@ -20,14 +20,14 @@ template <class T, class M> struct Logits {
         Vector<WIDTH> logits;
         if constexpr (is_same<M, NoMask>::value) {
 #pragma unroll
-            for (int k = 0; k < WIDTH; k++) logits[k] = (Element)widen(x[k]) * scale;
+            for (int k = 0; k < WIDTH; k++) logits[k] = (Element)upcast(x[k]) * scale;
         } else {
             vec<M, WIDTH> m = read_global<vec<M, WIDTH>>(mask + i);
 #pragma unroll
             for (int k = 0; k < WIDTH; k++) {
                 if constexpr (is_same<M, uint8_t>::value)
-                    logits[k] = m[k] != 0 ? (Element)widen(x[k]) * scale : -(Element)INFINITY;
-                else logits[k] = (Element)widen(x[k]) * scale + (Element)widen(m[k]);
+                    logits[k] = m[k] != 0 ? (Element)upcast(x[k]) * scale : -(Element)INFINITY;
+                else logits[k] = (Element)upcast(x[k]) * scale + (Element)upcast(m[k]);
             }
         }
         return logits;
@@ -67,7 +67,7 @@ template <class T> struct SumOf {
     template <int WIDTH> __device__ __forceinline__ Vector<WIDTH> read(size_t i) const {
         Vector<WIDTH> a = read_global<Vector<WIDTH>>(x + i), b = read_global<Vector<WIDTH>>(residual + i);
 #pragma unroll
-        for (int k = 0; k < WIDTH; k++) a[k] = narrow<T>(widen(a[k]) + widen(b[k]));
+        for (int k = 0; k < WIDTH; k++) a[k] = round_to<T>(upcast(a[k]) + upcast(b[k]));
         return a;
     }
     template <int WIDTH> static __device__ __forceinline__ Vector<WIDTH> all(T value) {
@@ -108,8 +108,8 @@ template <int WIDTH, bool LOG, class T> struct SoftmaxGradient {
     __device__ __forceinline__ void add(const V &x) {
 #pragma unroll
         for (int k = 0; k < WIDTH; k++) {
-            if constexpr (LOG) sum += (C)widen(x.b[k]);
-            else sum = math::fma((C)widen(x.a[k]), (C)widen(x.b[k]), sum);
+            if constexpr (LOG) sum += (C)upcast(x.b[k]);
+            else sum = math::fma((C)upcast(x.a[k]), (C)upcast(x.b[k]), sum);
         }
     }
     // Once the sum is the row's.
@@ -117,9 +117,9 @@ template <int WIDTH, bool LOG, class T> struct SoftmaxGradient {
         vec<T, WIDTH> d;
 #pragma unroll
         for (int k = 0; k < WIDTH; k++) {
-            C y = (C)widen(x.a[k]), dy = (C)widen(x.b[k]);
-            if constexpr (LOG) d[k] = narrow<T>(dy - row_exp<T>(y) * sum);
-            else d[k] = narrow<T>(y * (dy - sum) * scale);
+            C y = (C)upcast(x.a[k]), dy = (C)upcast(x.b[k]);
+            if constexpr (LOG) d[k] = round_to<T>(dy - row_exp<T>(y) * sum);
+            else d[k] = round_to<T>(y * (dy - sum) * scale);
         }
         return d;
     }
@@ -133,7 +133,7 @@ __device__ __forceinline__ void softmax_backward_row(const Two<T> &src, T *__res
     using C = compute_t<T>;
     using V = typename Two<T>::template Vector<WIDTH>;
     __shared__ WaveValues<C> lds;
-    Held<Two<T>, WIDTH, N, FULL> held(src, row_group, columns, narrow<T>((C)0));
+    Held<Two<T>, WIDTH, N, FULL> held(src, row_group, columns, round_to<T>((C)0));
     SoftmaxGradient<WIDTH, LOG, T> gradient;
     auto add = [&](uint32_t, const V &x) INLINED {
         gradient.add(x);
@@ -166,7 +166,7 @@ template <int WIDTH, bool RMS, class T> struct NormGradient {
     __device__ __forceinline__ void add(const V &v, const vec<T, WIDTH> &w) {
 #pragma unroll
         for (int k = 0; k < WIDTH; k++) {
-            C c = (C)widen(v.a[k]) - mean, g = (C)widen(v.b[k]) * (C)widen(w[k]);
+            C c = (C)upcast(v.a[k]) - mean, g = (C)upcast(v.b[k]) * (C)upcast(w[k]);
             sums.a = math::fma(c, c, sums.a);
             sums.b = math::fma(g, c, sums.b);
             if constexpr (!RMS) sums.c += g;
@@ -193,8 +193,8 @@ template <int WIDTH, bool RMS, class T> struct NormGradient {
         vec<T, WIDTH> d;
 #pragma unroll
         for (int k = 0; k < WIDTH; k++) {
-            C c = (C)widen(v.a[k]) - mean, g = (C)widen(v.b[k]) * (C)widen(w[k]);
-            d[k] = narrow<T>(r * (g - shift - c * along));
+            C c = (C)upcast(v.a[k]) - mean, g = (C)upcast(v.b[k]) * (C)upcast(w[k]);
+            d[k] = round_to<T>(r * (g - shift - c * along));
         }
         return d;
     }
@@ -214,7 +214,7 @@ __device__ __forceinline__ void norm_backward_sums(NormGradient<WIDTH, RMS, T> &
         C mean = 0;
         auto add = [&](uint32_t, const V &v) INLINED {
 #pragma unroll
-            for (int k = 0; k < WIDTH; k++) mean += (C)widen(v.a[k]);
+            for (int k = 0; k < WIDTH; k++) mean += (C)upcast(v.a[k]);
         };
         held.each_vector(row_group, columns, add);
         if constexpr (REST) for_rest<WIDTH, N>(src, row_group, columns, add);
@@ -238,7 +238,7 @@ __device__ __forceinline__ void norm_backward_row(const Two<T> &src, const T *__
     constexpr bool FULL = Form::FULL, REST = Form::REST;
     using C = compute_t<T>;
     using V = typename Two<T>::template Vector<WIDTH>;
-    Held<Two<T>, WIDTH, N, FULL> held(src, row_group, columns, narrow<T>((C)0));
+    Held<Two<T>, WIDTH, N, FULL> held(src, row_group, columns, round_to<T>((C)0));
     NormGradient<WIDTH, RMS, T> gradient;
     norm_backward_sums<REST>(gradient, held, src, alpha, columns, row_group);
     gradient.finish(stats, columns, eps, stats != nullptr && row_group.thread == 0);
@@ -287,9 +287,9 @@ __device__ __forceinline__ void column_sums(const T *__restrict__ dy, const T *_
                 for (int s = 0; s < STRIP; s++) {
 #pragma unroll
                     for (int k = 0; k < WIDTH; k++) {
-                        C dk = (C)widen(d[s][k]);
+                        C dk = (C)upcast(d[s][k]);
                         of_dy[k] += dk;
-                        if (by_x != nullptr) of_x[k] = math::fma(dk, ((C)widen(v[s][k]) - mean[s]) * r[s], of_x[k]);
+                        if (by_x != nullptr) of_x[k] = math::fma(dk, ((C)upcast(v[s][k]) - mean[s]) * r[s], of_x[k]);
                     }
                 }
                 row += STRIP * DOWN;
@@ -388,13 +388,13 @@ __device__ __forceinline__ void norm_split(const Source &row, Pair<compute_t<T>>
     RowSplit split(columns, splits, WIDTH, blockIdx.x);
     RowGroup row_group(blockDim.x, threadIdx.x);
     Source src = row.from(split.first);
-    Held<Source, WIDTH, N, false> held(src, row_group, split.count, narrow<T>((C)0));
+    Held<Source, WIDTH, N, false> held(src, row_group, split.count, round_to<T>((C)0));
     held.each_vector(row_group, split.count, [&](uint32_t i, V x) INLINED { src.write_back(i, x); });
     C mean = 0, squares = 0;
     if constexpr (!RMS) {
         auto add = [&](uint32_t, V x) INLINED {
 #pragma unroll
-            for (int k = 0; k < WIDTH; k++) mean += (C)widen(x[k]);
+            for (int k = 0; k < WIDTH; k++) mean += (C)upcast(x[k]);
         };
         held.each_vector(row_group, split.count, add);
         for_rest<WIDTH, N>(src, row_group, split.count, add);
@@ -403,7 +403,7 @@ __device__ __forceinline__ void norm_split(const Source &row, Pair<compute_t<T>>
     auto add_square = [&](uint32_t, V x) INLINED {
 #pragma unroll
         for (int k = 0; k < WIDTH; k++) {
-            C c = (C)widen(x[k]) - mean;
+            C c = (C)upcast(x[k]) - mean;
             squares = math::fma(c, c, squares);
         }
     };
@@ -449,12 +449,12 @@ __device__ __forceinline__ void norm_split_finish(const T *__restrict__ row,
         V a = read_global<V>(alpha + at), y;
         if constexpr (RMS) {
 #pragma unroll
-            for (int k = 0; k < WIDTH; k++) y[k] = narrow<T>((C)widen(x[k]) * scale * (C)widen(a[k]));
+            for (int k = 0; k < WIDTH; k++) y[k] = round_to<T>((C)upcast(x[k]) * scale * (C)upcast(a[k]));
         } else {
             V b = read_global<V>(beta + at);
 #pragma unroll
             for (int k = 0; k < WIDTH; k++)
-                y[k] = narrow<T>(math::fma(((C)widen(x[k]) - mean) * scale, (C)widen(a[k]), (C)widen(b[k])));
+                y[k] = round_to<T>(math::fma(((C)upcast(x[k]) - mean) * scale, (C)upcast(a[k]), (C)upcast(b[k])));
         }
         store_vec(dst + at, y);
     });
@@ -510,7 +510,7 @@ __device__ __forceinline__ void norm_backward_split(const Two<T> &row, const T *
     RowSplit split(columns, splits, WIDTH, blockIdx.x);
     RowGroup row_group(blockDim.x, threadIdx.x);
     Two<T> src = row.from(split.first);
-    Held<Two<T>, WIDTH, N, false> held(src, row_group, split.count, narrow<T>((C)0));
+    Held<Two<T>, WIDTH, N, false> held(src, row_group, split.count, round_to<T>((C)0));
     NormGradient<WIDTH, RMS, T> gradient;
     norm_backward_sums<true>(gradient, held, src, alpha + split.first, split.count, row_group);
     // A split without elements has no mean.

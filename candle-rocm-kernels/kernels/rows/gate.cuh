@@ -81,7 +81,7 @@ __device__ __forceinline__ void experts_gate(const T *logits, const float *bias,
     float largest = -INFINITY, sum = 0;
 #pragma unroll
     for (int i = 0; i < SLOTS; i++) {
-        scores[i] = expert(i) < o.experts ? widen(logits[expert(i)]) : -INFINITY;
+        scores[i] = expert(i) < o.experts ? upcast(logits[expert(i)]) : -INFINITY;
         largest = math::fmax(largest, scores[i]);
     }
     if (!o.sigmoid) {

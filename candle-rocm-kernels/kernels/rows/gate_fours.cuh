@@ -281,7 +281,7 @@ template <int LANES, int FOURS, int CELLS, class T> struct TokenGate {
 #pragma unroll
         for (int j = 0; j < FOURS; j++)
 #pragma unroll
-            for (int i = 0; i < 4; i++) choices[j][i] = widen(held[j][i]);
+            for (int i = 0; i < 4; i++) choices[j][i] = upcast(held[j][i]);
     }
 
     // Score: sigmoids of the logits, each by itself.
@@ -555,7 +555,7 @@ template <int LANES, int FOURS, int CELLS, class T> struct TokenGate {
             for (uint32_t rest = fits ? 0 : own; rest != 0; rest &= rest - 1) {
                 uint32_t first = four((uint32_t)__builtin_ctz(rest)) * 4;
                 for (uint32_t e = first; e < first + 4; e++) {
-                    float x = scores.raw(widen(logits[e])) * scores.factor;
+                    float x = scores.raw(upcast(logits[e])) * scores.factor;
                     int64_t key = gate_key(ordered(math::fmax(bias ? x + bias[e] : x, GATE_LAST)), e);
                     if (key < last && key > next) next = key;
                 }
@@ -597,7 +597,7 @@ template <int LANES, int FOURS, int CELLS, class T> struct TokenGate {
             uint32_t rank = lane + i * LANES;
             if (rank < o.top) {
                 chosen[i] = lds_load<uint32_t>(lds + Lds::CHOSEN + rank * 4);
-                weighed[i] = scores.weight(widen(logits[chosen[i]]));
+                weighed[i] = scores.weight(upcast(logits[chosen[i]]));
             }
             sum += weighed[i];
         }

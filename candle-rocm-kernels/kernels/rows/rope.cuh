@@ -9,9 +9,9 @@ template <class T>
 __device__ __forceinline__ void rotate(const T *__restrict__ src, T *__restrict__ dst, size_t i0, size_t i1, T cosine,
                                        T sine) {
     using C = compute_t<T>;
-    C x0 = widen(src[i0]), x1 = widen(src[i1]), c = widen(cosine), s = widen(sine);
-    dst[i0] = narrow<T>(x0 * c - x1 * s);
-    dst[i1] = narrow<T>(x0 * s + x1 * c);
+    C x0 = upcast(src[i0]), x1 = upcast(src[i1]), c = upcast(cosine), s = upcast(sine);
+    dst[i0] = round_to<T>(x0 * c - x1 * s);
+    dst[i1] = round_to<T>(x0 * s + x1 * c);
 }
 
 // Pairs are neighbours: (bh, t, d) with pair i at 2i and 2i + 1.

@@ -87,7 +87,7 @@ template <class Source, int WIDTH, int N, bool FULL> struct Held {
 #pragma unroll
         for (int n = 0; n < N; n++)
 #pragma unroll
-            for (int k = 0; k < WIDTH; k++) f(widen(x[n][k]));
+            for (int k = 0; k < WIDTH; k++) f(upcast(x[n][k]));
     }
 
     // Between passes: what one pass computed of the elements would otherwise be kept for the next, in twice the
@@ -164,11 +164,11 @@ template <class T> struct Online {
     template <int WIDTH, class E> __device__ __forceinline__ void add(const vec<E, WIDTH> &x) {
         C before = largest;
 #pragma unroll
-        for (int k = 0; k < WIDTH; k++) largest = math::fmax(largest, (C)widen(x[k]));
+        for (int k = 0; k < WIDTH; k++) largest = math::fmax(largest, (C)upcast(x[k]));
         C now = finite(largest);
         sum *= rescale<T>(before, now);
 #pragma unroll
-        for (int k = 0; k < WIDTH; k++) sum += row_exp<T>((C)widen(x[k]) - now);
+        for (int k = 0; k < WIDTH; k++) sum += row_exp<T>((C)upcast(x[k]) - now);
     }
 };
 
@@ -186,14 +186,14 @@ template <class T, bool LOG, bool ZERO> struct SoftmaxResult {
         else scale = ZERO && sum == 0 ? 0 : math::log2(sum);
     }
     __device__ __forceinline__ T operator()(C x) const {
-        if constexpr (LOG) return narrow<T>((x - all) - scale);
-        else if constexpr (MULTIPLY) return narrow<T>(row_exp<T>(x - all) * scale);
-        else return narrow<T>(row_exp_shifted(x - all, scale));
+        if constexpr (LOG) return round_to<T>((x - all) - scale);
+        else if constexpr (MULTIPLY) return round_to<T>(row_exp<T>(x - all) * scale);
+        else return round_to<T>(row_exp_shifted(x - all, scale));
     }
     template <int WIDTH, class E> __device__ __forceinline__ vec<T, WIDTH> of(const vec<E, WIDTH> &x) const {
         vec<T, WIDTH> y;
 #pragma unroll
-        for (int k = 0; k < WIDTH; k++) y[k] = (*this)((C)widen(x[k]));
+        for (int k = 0; k < WIDTH; k++) y[k] = (*this)((C)upcast(x[k]));
         return y;
     }
 };
@@ -212,7 +212,7 @@ __device__ __forceinline__ void softmax_row(const Source &src, T *__restrict__ d
     // f32 and f64 keep the exponentials; smaller types would round them, and compute twice.
     constexpr bool HOLDS = !LOG && is_same<T, C>::value;
     __shared__ WaveValues<C> lds;
-    Held<Source, WIDTH, N, FULL> held(src, row_group, columns, narrow<E>(-(C)INFINITY));
+    Held<Source, WIDTH, N, FULL> held(src, row_group, columns, round_to<E>(-(C)INFINITY));
     Online<T> online;
     held.each([&](C x) INLINED { online.largest = math::fmax(online.largest, x); });
     held.opt_barrier_words(columns);
@@ -221,7 +221,7 @@ __device__ __forceinline__ void softmax_row(const Source &src, T *__restrict__ d
         for (int n = 0; n < N; n++)
 #pragma unroll
             for (int k = 0; k < WIDTH; k++) {
-                C e = row_exp<T>((C)widen(held.x[n][k]) - from);
+                C e = row_exp<T>((C)upcast(held.x[n][k]) - from);
                 online.sum += e;
                 if constexpr (HOLDS) held.x[n][k] = e;
             }
@@ -263,7 +263,7 @@ __device__ __forceinline__ void rmsnorm_row(const Source &src, T *__restrict__ d
     using C = compute_t<T>;
     using V = vec<T, WIDTH>;
     __shared__ WaveValues<C> lds;
-    Held<Source, WIDTH, N, FULL> held(src, row_group, columns, narrow<T>((C)0));
+    Held<Source, WIDTH, N, FULL> held(src, row_group, columns, round_to<T>((C)0));
     auto write_back = [&](uint32_t i, V x) INLINED {
         src.write_back(i, x);
     };
@@ -274,7 +274,7 @@ __device__ __forceinline__ void rmsnorm_row(const Source &src, T *__restrict__ d
         for_rest<WIDTH, N>(src, row_group, columns, [&](uint32_t i, V x) INLINED {
             write_back(i, x);
 #pragma unroll
-            for (int k = 0; k < WIDTH; k++) sum = math::fma((C)widen(x[k]), (C)widen(x[k]), sum);
+            for (int k = 0; k < WIDTH; k++) sum = math::fma((C)upcast(x[k]), (C)upcast(x[k]), sum);
         });
     }
     sum = row_group.all_reduce(sum, Sum(), lds);
@@ -282,7 +282,7 @@ __device__ __forceinline__ void rmsnorm_row(const Source &src, T *__restrict__ d
     auto finish = [&](uint32_t i, V x) INLINED {
         V a = read_global<V>(alpha + i), y;
 #pragma unroll
-        for (int k = 0; k < WIDTH; k++) y[k] = narrow<T>((C)widen(x[k]) * scale * (C)widen(a[k]));
+        for (int k = 0; k < WIDTH; k++) y[k] = round_to<T>((C)upcast(x[k]) * scale * (C)upcast(a[k]));
         store_vec(dst + i, y);
     };
     held.opt_barrier_words(columns);
@@ -306,7 +306,7 @@ __device__ __forceinline__ void layernorm_row(const Source &src, T *__restrict__
     constexpr bool FULL = Form::FULL, REST = Form::REST;
     using C = compute_t<T>;
     using V = vec<T, WIDTH>;
-    Held<Source, WIDTH, N, FULL> held(src, row_group, columns, narrow<T>((C)0));
+    Held<Source, WIDTH, N, FULL> held(src, row_group, columns, round_to<T>((C)0));
     auto write_back = [&](uint32_t i, V x) INLINED {
         src.write_back(i, x);
     };
@@ -317,7 +317,7 @@ __device__ __forceinline__ void layernorm_row(const Source &src, T *__restrict__
     auto add_square = [&](uint32_t, V x) INLINED {
 #pragma unroll
         for (int k = 0; k < WIDTH; k++) {
-            C centred = (C)widen(x[k]) - mean;
+            C centred = (C)upcast(x[k]) - mean;
             squares = math::fma(centred, centred, squares);
         }
     };
@@ -343,7 +343,7 @@ __device__ __forceinline__ void layernorm_row(const Source &src, T *__restrict__
             for_rest<WIDTH, N>(src, row_group, columns, [&](uint32_t i, V x) INLINED {
                 write_back(i, x);
 #pragma unroll
-                for (int k = 0; k < WIDTH; k++) sum += (C)widen(x[k]);
+                for (int k = 0; k < WIDTH; k++) sum += (C)upcast(x[k]);
             });
         }
         mean = row_group.all_reduce(sum, Sum(), lds) / (C)columns;
@@ -358,8 +358,8 @@ __device__ __forceinline__ void layernorm_row(const Source &src, T *__restrict__
         for (int k = 0; k < WIDTH; k++) {
             // What small floats cannot tell apart survives the difference of products, in f32.
             C centred =
-                is_same<T, C>::value ? ((C)widen(x[k]) - mean) * scale : math::fma((C)widen(x[k]), scale, shift);
-            y[k] = narrow<T>(math::fma(centred, (C)widen(a[k]), (C)widen(b[k])));
+                is_same<T, C>::value ? ((C)upcast(x[k]) - mean) * scale : math::fma((C)upcast(x[k]), scale, shift);
+            y[k] = round_to<T>(math::fma(centred, (C)upcast(a[k]), (C)upcast(b[k])));
         }
         store_vec(dst + i, y);
     };
@@ -371,7 +371,7 @@ __device__ __forceinline__ void layernorm_row(const Source &src, T *__restrict__
 // ------------------------------------------------------------------- shapes
 
 // Whether a row of so many elements can be moved 16 bytes at a time.
-template <class T, class... P> __device__ __forceinline__ bool can_widen(uint32_t columns, const P *...pointers) {
+template <class T, class... P> __device__ __forceinline__ bool can_vectorise(uint32_t columns, const P *...pointers) {
     return columns % VEC16<T> == 0 && (... && is_aligned(pointers, 16));
 }
 
@@ -426,7 +426,7 @@ template <class T> __device__ __forceinline__ void softmax(const T *src, T *dst,
     auto make = [&](auto form, const RowGroup &row_group, size_t row) INLINED {
         softmax_row<decltype(form)>(Plain<T>{src + row * columns}, dst + row * columns, columns, row_group);
     };
-    for_rows_of<MOST, T>(blockDim.x, columns, can_widen<T>(columns, src, dst), make);
+    for_rows_of<MOST, T>(blockDim.x, columns, can_vectorise<T>(columns, src, dst), make);
 }
 
 // Candle launches a workgroup of 32 or 1024 for each row. Its y is the number of rows.
@@ -436,7 +436,7 @@ __device__ __forceinline__ void rmsnorm(const T *src, T *dst, const T *alpha, in
         Plain<T> source{src + row * columns};
         rmsnorm_row<decltype(form)>(source, dst + row * columns, alpha, columns, eps, row_group);
     };
-    for_rows_of<RowsOf_rmsnorm::VECTORS, T>(blockDim.y, columns, can_widen<T>(columns, src, dst, alpha), make);
+    for_rows_of<RowsOf_rmsnorm::VECTORS, T>(blockDim.y, columns, can_vectorise<T>(columns, src, dst, alpha), make);
 }
 
 template <class T>
@@ -446,5 +446,6 @@ __device__ __forceinline__ void layernorm(const T *src, T *dst, const T *alpha, 
         Plain<T> source{src + row * columns};
         layernorm_row<decltype(form)>(source, dst + row * columns, alpha, Plain<T>{beta}, columns, eps, row_group);
     };
-    for_rows_of<RowsOf_layernorm::VECTORS, T>(blockDim.y, columns, can_widen<T>(columns, src, dst, alpha, beta), make);
+    for_rows_of<RowsOf_layernorm::VECTORS, T>(blockDim.y, columns, can_vectorise<T>(columns, src, dst, alpha, beta),
+                                              make);
 }

@@ -8,7 +8,7 @@
 template <bool ASCENDING, class T>
 __device__ __forceinline__ bool comes_before(const T *__restrict__ row, uint32_t a, uint32_t b, uint32_t columns) {
     if (a >= columns || b >= columns) return a < b;
-    compute_t<T> x = widen(row[a]), y = widen(row[b]);
+    compute_t<T> x = upcast(row[a]), y = upcast(row[b]);
     bool x_nan = x != x, y_nan = y != y;
     bool less = y_nan ? !x_nan : x < y, greater = x_nan ? !y_nan : x > y;
     if (less || greater) return ASCENDING ? less : greater;
@@ -61,7 +61,7 @@ constexpr uint32_t RUN = 1024, RUN_THREADS = 256;
 template <class T> __device__ __forceinline__ uint64_t sort_key(T element) {
     constexpr uint64_t SIGN = (uint64_t)1 << 63;
     if constexpr (is_float<T>::value) {
-        compute_t<T> x = widen(element);
+        compute_t<T> x = upcast(element);
         if (x != x) return ~(uint64_t)0;
         if (x == 0) x = 0;
         constexpr int BYTES = sizeof(x);
@@ -140,9 +140,9 @@ __device__ __forceinline__ uint32_t keys_before(const uint64_t *__restrict__ key
 ENTRY __launch_bounds__(256)
     asort_merge(const uint64_t *__restrict__ keys, const uint32_t *__restrict__ index, uint64_t *__restrict__ to_keys,
                 uint32_t *__restrict__ to_index, uint64_t count, uint32_t columns, uint32_t run) {
-    bool narrow = count <= 0xffffffffu;
+    bool fits_32 = count <= 0xffffffffu;
     for (size_t i = global_thread(); i < count; i += global_threads()) {
-        size_t row = divide(i, columns, narrow), base = row * columns;
+        size_t row = divide(i, columns, fits_32), base = row * columns;
         uint32_t at = (uint32_t)(i - base), begin = at & ~(2 * run - 1);
         // Neither sum wraps around: there are fewer than 2^31 columns.
         uint32_t middle = min_of(begin + run, columns), end = min_of(begin + 2 * run, columns);

@@ -9,7 +9,7 @@ use crate::on_each_gpu;
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{Device, Tensor};
 use candle_rocm_kernels::gguf::FORMATS;
-use candle_rocm_kernels::{mmq, MMQ, WIDEN};
+use candle_rocm_kernels::{mmq, MMQ, UPCAST};
 use candle_rocm_testing::random::Random;
 use half::{bf16, f16};
 
@@ -193,7 +193,7 @@ fn blocks_hold_the_activations() {
 }
 
 /// bf16 has eight significant bits, so half its last place is at most 2^-8 of a number; products and sums before that are f32's.
-fn assert_widened(what: &str, found: &[bf16], expected: impl Fn(usize) -> f64) {
+fn assert_upcast(what: &str, found: &[bf16], expected: impl Fn(usize) -> f64) {
     let largest = (0..found.len()).fold(0f64, |most, i| most.max(expected(i).abs()));
     for (i, found) in found.iter().enumerate() {
         let (found, expected) = (found.to_f64(), expected(i));
@@ -221,8 +221,8 @@ fn matrices_become_bf16() {
                 .flat_map(|row| [row, &between].concat())
                 .collect();
             let found: Vec<bf16> = gpu.run(
-                &WIDEN,
-                &format!("widen_{name}"),
+                &UPCAST,
+                &format!("upcast_{name}"),
                 [2, 1, 1],
                 [256, 1, 1],
                 &[
@@ -233,7 +233,7 @@ fn matrices_become_bf16() {
                     Arg::N(row_bytes + between.len()),
                 ],
             );
-            assert_widened(name, &found, |i| values[i].into());
+            assert_upcast(name, &found, |i| values[i].into());
         }
     });
 }
@@ -248,8 +248,8 @@ fn activations_become_bf16() {
         for layout in ["D4", "DS4", "D2S6"] {
             let blocks = source.quantize(gpu, layout, k);
             let found: Vec<bf16> = gpu.run(
-                &WIDEN,
-                &format!("widen_blocks_{layout}"),
+                &UPCAST,
+                &format!("upcast_blocks_{layout}"),
                 [1, 1, 1],
                 [256, 1, 1],
                 &[
@@ -259,7 +259,7 @@ fn activations_become_bf16() {
                     Arg::I(columns as i32),
                 ],
             );
-            assert_widened(layout, &found, |i| {
+            assert_upcast(layout, &found, |i| {
                 activation(&blocks, layout, columns, i / k, i % k)
             });
         }

@@ -77,7 +77,7 @@ impl Arguments {
             m: product.m as u32,
             n: product.n as u32,
             k: product.k as u32,
-            wide_c: product.dtype.widens().into(),
+            wide_c: product.dtype.upcasts().into(),
         }
     }
 }
@@ -90,7 +90,9 @@ impl MatmulArguments {
             gemm: Arguments::new(product),
             partial: 0,
             split_k_reduction: SplitKReduction::SeparateKernel as u32,
-            is_bare: u32::from(epilogue.is_none() && product.beta == 0. && !product.dtype.widens()),
+            is_bare: u32::from(
+                epilogue.is_none() && product.beta == 0. && !product.dtype.upcasts(),
+            ),
             bias: epilogue.bias,
             residual: epilogue.residual,
             ld_residual: epilogue.ld_residual,

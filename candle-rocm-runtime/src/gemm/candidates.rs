@@ -85,7 +85,7 @@ fn each_candidate(
     }
     let product = Product::new(problem, epilogue);
     // Where these can multiply, reading A is the work, and nobody reads it with less ado.
-    let skinny = match product.dtype.widens() {
+    let skinny = match product.dtype.upcasts() {
         true => Vec::new(),
         false => skinny::plans(&product, gpu),
     };

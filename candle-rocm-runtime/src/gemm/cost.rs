@@ -50,7 +50,7 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// Bytes of an element in LDS: vector units get them widened.
+    /// Bytes of an element in LDS: vector units get them upcast.
     fn lds_element(&self, dtype: GemmDtype) -> f64 {
         match self.pipe {
             MathPipe::Matrix => dtype.bytes() as f64,

@@ -66,7 +66,7 @@ impl Epilogue {
                 self.activation
             )));
         }
-        if problem.dtype.widens() && !self.is_none() {
+        if problem.dtype.upcasts() && !self.is_none() {
             return Err(problem.refused(
                 "nothing may follow a product of 16 bits into f32: do it to C afterwards",
             ));

@@ -296,7 +296,7 @@ mod tests {
             }),
         };
         // Nothing follows these.
-        [none, if problem.dtype.widens() { none } else { all }]
+        [none, if problem.dtype.upcasts() { none } else { all }]
     }
 
     /// The same products elsewhere, with other factors.

@@ -67,13 +67,13 @@ impl GemmDtype {
     }
 
     /// Whether C is f32 where A and B have 16 bits.
-    pub(super) fn widens(self) -> bool {
+    pub(super) fn upcasts(self) -> bool {
         self != self.operands()
     }
 
     /// The type of C as libraries are told of it, which do not multiply integers for us.
     pub(crate) fn result(self) -> Self {
-        match self.widens() {
+        match self.upcasts() {
             true => Self::F32,
             false => self,
         }

@@ -1,5 +1,5 @@
-//! Products of quantised matrices with matrices (prompts): module `mmq`, or where there are many vectors, in bf16, `widen` and
-//! `matmul`.
+//! Products of quantised matrices with matrices (prompts): module `mmq`, or where there are many vectors, in bf16, `upcast`
+//! and `matmul`.
 //!
 //! The products read the vectors' scales and add up the bytes themselves, so a sum beyond f16 does no harm; a scale below
 //! f16's range (activations all smaller than 4e-6, in `DS4` and `D2S6`) loses its elements, as on CUDA. An infinite

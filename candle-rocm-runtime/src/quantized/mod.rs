@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | [`multiply_vectors`]: up to eight vectors | `mmvq` | [`quantize_vectors`] |
 //! | [`chained`]: one vector, which leaves the next one | `chained` | the same |
-//! | [`multiply_matrices`]: any number | `mmq`, or where there are many `widen` and then [`gemm`](crate::gemm) | [`quantize_matrices`] |
+//! | [`multiply_matrices`]: any number | `mmq`, or where there are many `upcast` and then [`gemm`](crate::gemm) | [`quantize_matrices`] |
 //! | [`experts`]: each token by matrices of its own | `moe` | none: f32, f16 or bf16 |
 //!
 //! Arguments that come from C have the names of the C functions' parameters, which errors name. They are checked: counts, null

@@ -1,7 +1,7 @@
 //! Products of quantised matrices with many vectors: both are written as bf16, and multiplied as dense ones are, by our
 //! kernels or the vendor's library.
 
-use candle_rocm_kernels::{mmq, widen, Processor, WIDEN};
+use candle_rocm_kernels::{mmq, upcast, Processor, UPCAST};
 
 use super::launches::{launch, Name};
 use super::matrix_product::Checked;
@@ -19,7 +19,7 @@ const MOST_WORKGROUPS: u64 = 1 << 16;
 
 /// Whether it pays on this GPU.
 pub(super) fn pays(processor: Processor, columns: u32) -> bool {
-    widen::least_vectors(processor).is_some_and(|least| columns >= least)
+    upcast::least_vectors(processor).is_some_and(|least| columns >= least)
 }
 
 /// Rows that are multiplied at a time: equal shares, but for the last.
@@ -66,7 +66,7 @@ pub(super) unsafe fn multiply(stream: &Stream, product: &Checked) -> Result<bool
 
 /// A grid for so many elements, of which a thread makes `of_thread` at a time.
 fn grid(elements: u64, of_thread: u32) -> (u32, u32, u32) {
-    let of_workgroup = u64::from(widen::THREADS * of_thread);
+    let of_workgroup = u64::from(upcast::THREADS * of_thread);
     let count = elements.div_ceil(of_workgroup).min(MOST_WORKGROUPS);
     (count as u32, 1, 1)
 }
@@ -88,10 +88,10 @@ unsafe fn upcast_vectors(stream: &Stream, product: &Checked, to: u64) -> Result<
     unsafe {
         launch!(
             stream,
-            &WIDEN,
-            Name(["widen_blocks", product.format.scales.name(), ""], 0),
-            grid(whole, widen::SIXTEEN),
-            widen::THREADS,
+            &UPCAST,
+            Name(["upcast_blocks", product.format.scales.name(), ""], 0),
+            grid(whole, upcast::SIXTEEN),
+            upcast::THREADS,
             [activations, to, k, columns]
         )
     }
@@ -120,10 +120,10 @@ unsafe fn multiply_rows(
     unsafe {
         launch!(
             stream,
-            &WIDEN,
+            &UPCAST,
             Name(["widen", product.format.name, ""], 0),
-            grid(u64::from(count) * u64::from(k), widen::PIECE),
-            widen::THREADS,
+            grid(u64::from(count) * u64::from(k), upcast::PIECE),
+            upcast::THREADS,
             [weights, matrix, k, count, row_bytes]
         )
     }?;

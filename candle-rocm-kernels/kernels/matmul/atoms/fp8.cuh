@@ -1,4 +1,4 @@
-// FP8 (e4m3) by matrix units: as they are where a unit takes them, widened to f16 elsewhere, which holds each exactly.
+// FP8 (e4m3) by matrix units: as they are where a unit takes them, upcast to f16 elsewhere, which holds each exactly.
 //
 // Operands are prepared: no element is NaN or -0. So they are the same bytes for all GPUs. gfx940 to gfx942 take
 // another e4m3 (fnuz), whose bias is 8: the same bits are half as much there, which SCALE of either operand makes up
@@ -16,7 +16,7 @@ template <> struct Product<f8e4m3_t> {
 // Two elements of four, as f16. Fields moved into place have an exponent 8 too small; scaling also normalises, for the
 // matrix units of gfx90a take denormal numbers for 0.
 typedef half_t HalfTwo __attribute__((ext_vector_type(2)));
-__device__ __forceinline__ HalfTwo widen_two(uint32_t four, bool upper) {
+__device__ __forceinline__ HalfTwo upcast_two(uint32_t four, bool upper) {
 #if defined(__CUDA__) && !defined(__HIP__) && __CUDA_ARCH__ >= 890
     uint32_t halves;
     uint16_t two = (uint16_t)(upper ? four >> 16 : four);
@@ -28,16 +28,16 @@ __device__ __forceinline__ HalfTwo widen_two(uint32_t four, bool upper) {
     return bit_cast<HalfTwo>(bits) * (half_t)256.0f;
 #endif
 }
-template <class V> __device__ __forceinline__ V widen_four(uint32_t four) {
-    HalfTwo lower = widen_two(four, false), upper = widen_two(four, true);
+template <class V> __device__ __forceinline__ V upcast_four(uint32_t four) {
+    HalfTwo lower = upcast_two(four, false), upper = upcast_two(four, true);
     return V{lower[0], lower[1], upper[0], upper[1]};
 }
 typedef half_t HalfSixteen __attribute__((ext_vector_type(16)));
-template <class Words> __device__ __forceinline__ HalfSixteen widen_sixteen(const Words &words) {
+template <class Words> __device__ __forceinline__ HalfSixteen upcast_sixteen(const Words &words) {
     HalfSixteen row;
 #pragma unroll
     for (int i = 0; i < 8; i++) {
-        HalfTwo two = widen_two(words[i / 2], i % 2 == 1);
+        HalfTwo two = upcast_two(words[i / 2], i % 2 == 1);
         row[2 * i] = two[0], row[2 * i + 1] = two[1];
     }
     return row;
@@ -46,7 +46,7 @@ template <class Words> __device__ __forceinline__ HalfSixteen widen_sixteen(cons
 __device__ __forceinline__ float dot_four(uint32_t x, uint32_t y, float sum) {
 #pragma unroll
     for (int upper = 0; upper < 2; upper++) {
-        HalfTwo of_x = widen_two(x, upper), of_y = widen_two(y, upper);
+        HalfTwo of_x = upcast_two(x, upper), of_y = upcast_two(y, upper);
 #if defined(__HIP__) && !defined(__gfx1010__) && !defined(__gfx1013__)
         sum = __builtin_amdgcn_fdot2(of_x, of_y, sum, false);
 #else
@@ -62,7 +62,7 @@ __device__ __forceinline__ float dot_four(uint32_t x, uint32_t y, float sum) {
 template <> struct MmaAtom<f8e4m3_t> : MmaBlock<float> {
     static constexpr float SCALE = 1;
     static __device__ __forceinline__ uint32_t two(uint32_t four, bool upper) {
-        return bit_cast<uint32_t>(widen_two(four, upper));
+        return bit_cast<uint32_t>(upcast_two(four, upper));
     }
     static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int instruction) {
         auto [a0, a1, a2, a3] = a.chunk[0];
@@ -95,8 +95,8 @@ template <> struct MmaAtom<f8e4m3_t> : MfmaBlock<float, 4> {
     static constexpr float SCALE = 1;
     typedef half_t Four __attribute__((ext_vector_type(4)));
     static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int instruction) {
-        c = __builtin_amdgcn_mfma_f32_32x32x8f16(widen_four<Four>(word_of<uint32_t>(a, instruction)),
-                                                 widen_four<Four>(word_of<uint32_t>(b, instruction)), c, 0, 0, 0);
+        c = __builtin_amdgcn_mfma_f32_32x32x8f16(upcast_four<Four>(word_of<uint32_t>(a, instruction)),
+                                                 upcast_four<Four>(word_of<uint32_t>(b, instruction)), c, 0, 0, 0);
     }
 };
 #elif defined(__GFX12__)
@@ -112,7 +112,7 @@ template <> struct MmaAtom<f8e4m3_t> : WmmaBlock<float, 2> {
 template <> struct MmaAtom<f8e4m3_t> : WmmaBlock<float, 1> {
     static constexpr float SCALE = 1;
     static __device__ __forceinline__ void multiply(Sums &c, const Fragment &a, const Fragment &b, int) {
-        c = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(widen_sixteen(a.chunk[0]), widen_sixteen(b.chunk[0]), c);
+        c = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(upcast_sixteen(a.chunk[0]), upcast_sixteen(b.chunk[0]), c);
     }
 };
 #else

@@ -1,5 +1,5 @@
 // What a warp of lanes multiplies of FP8 where C has few columns (skinny/atom.cuh): 16 elements of a row and of a
-// column, by instructions of FP8 or widened to f16, as the units of larger products do (atoms/fp8.cuh).
+// column, by instructions of FP8 or upcast to f16, as the units of larger products do (atoms/fp8.cuh).
 #pragma once
 #include "matmul/skinny/atom.cuh"
 #include "matmul/atoms/fp8.cuh"
@@ -23,7 +23,7 @@ template <> struct MfmaAtom<f8e4m3_t> : SixteenAtom<64, 1, 4, 4, 1, 4> {
         typedef half_t Four __attribute__((ext_vector_type(4)));
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            sums.v = __builtin_amdgcn_mfma_f32_16x16x16f16(widen_four<Four>(a[0][i]), widen_four<Four>(b[0][0][i]),
+            sums.v = __builtin_amdgcn_mfma_f32_16x16x16f16(upcast_four<Four>(a[0][i]), upcast_four<Four>(b[0][0][i]),
                                                            sums.v, 0, 0, 0);
 #endif
     }
@@ -41,7 +41,7 @@ template <> struct WmmaAtom<f8e4m3_t> : SixteenAtom<32, 1, 2, 8, 1, 8> {
 #elif defined(__GFX11__)
 template <> struct WmmaAtom<f8e4m3_t> : SixteenAtom<32, 1, 1, 8, 2, 1> {
     static __device__ __forceinline__ void multiply(Sums &sums, const Words4 (&a)[1], const Words4 (&b)[1][1]) {
-        sums.v = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(widen_sixteen(a[0]), widen_sixteen(b[0][0]), sums.v);
+        sums.v = __builtin_amdgcn_wmma_f32_16x16x16_f16_w32(upcast_sixteen(a[0]), upcast_sixteen(b[0][0]), sums.v);
     }
 };
 #elif defined(SKINNY_MMA)
@@ -49,7 +49,7 @@ template <int COLUMNS_> struct Fp8MmaSyncAtom : MmaSyncAtom<half_t, COLUMNS_> {
     using Base = MmaSyncAtom<half_t, COLUMNS_>;
     using typename Base::Sums;
     static __device__ __forceinline__ uint32_t two(uint32_t four, bool upper) {
-        return bit_cast<uint32_t>(widen_two(four, upper));
+        return bit_cast<uint32_t>(upcast_two(four, upper));
     }
     static __device__ __forceinline__ void multiply(Sums &sums, const Words4 (&a)[1],
                                                     const Words4 (&b)[Base::B_VECTORS][1]) {

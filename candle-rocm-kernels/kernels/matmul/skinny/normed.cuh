@@ -33,7 +33,7 @@ template <class T, int B_VECTORS> struct Normed {
         Elements x = bit_cast<Elements>(words);
         float sum = 0;
 #pragma unroll
-        for (int i = 0; i < V; i++) sum = math::fma(widen(x[i]), widen(x[i]), sum);
+        for (int i = 0; i < V; i++) sum = math::fma(upcast(x[i]), upcast(x[i]), sum);
         return sum;
     }
 
@@ -100,7 +100,7 @@ template <class T, int B_VECTORS> struct Normed {
     __device__ __forceinline__ void norm(Words4 &b, int j, const Words4 &of_k) const {
         Elements x = bit_cast<Elements>(b), w = bit_cast<Elements>(of_k);
 #pragma unroll
-        for (int i = 0; i < V; i++) x[i] = narrow<T>(widen(x[i]) * scale[j] * widen(w[i]));
+        for (int i = 0; i < V; i++) x[i] = round_to<T>(upcast(x[i]) * scale[j] * upcast(w[i]));
         b = bit_cast<Words4>(x);
     }
 };

@@ -630,7 +630,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         }
         __device__ __forceinline__ void store_gated(uint32_t row, uint32_t column, Sum gate, Sum up) const {
             epilogue.c[row + (int64_t)column * epilogue.column_c] =
-                narrow<T>(activated<T>(gate, problem.activation) * up);
+                round_to<T>(activated<T>(gate, problem.activation) * up);
         }
 
         // Of several splits: leaves one's sum, for the last split's workgroup or for another launch; or makes it that

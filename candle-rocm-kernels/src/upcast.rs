@@ -1,10 +1,10 @@
-//! When products of quantised matrices go by bf16: modules `widen` and `matmul` instead of `mmq`.
+//! When products of quantised matrices go by bf16: modules `upcast` and `matmul` instead of `mmq`.
 
 use rocm_gpus::{Architecture, MatrixUnit};
 
 use crate::Processor;
 
-/// Threads of a workgroup of the kernels of [`WIDEN`](crate::WIDEN).
+/// Threads of a workgroup of the kernels of [`UPCAST`](crate::UPCAST).
 pub const THREADS: u32 = 256;
 /// Elements of a matrix that a thread makes at a time.
 pub const PIECE: u32 = 32;

@@ -7,12 +7,12 @@
 // Eight elements, scale * (q - OFFSET) + min, of two words of signed bytes.
 typedef vec<uint32_t, 4> Eight;
 template <int OFFSET>
-__device__ __forceinline__ Eight widen_eight(const uint32_t (&q)[4], int first, float scale, float min) {
+__device__ __forceinline__ Eight upcast_eight(const uint32_t (&q)[4], int first, float scale, float min) {
     vec<bf16_t, 8> out;
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         int32_t integer = (int8_t)(q[first + i / 4] >> (8 * (i % 4)));
-        out[i] = narrow<bf16_t>(math::fma(scale, (float)(integer - OFFSET), min));
+        out[i] = round_to<bf16_t>(math::fma(scale, (float)(integer - OFFSET), min));
     }
     return bit_cast<Eight>(out);
 }
@@ -26,8 +26,8 @@ template <class Q> __device__ __forceinline__ size_t half_of_piece(uint32_t i, u
 // dst (rows, columns) = the matrix, whose rows are row_bytes apart. A thread makes a piece, whose halves it stores with
 // its neighbour: both of them first one's sixteen elements, then the other's, so that no sector is written in parts.
 template <class Q>
-__device__ __forceinline__ void widen(const uint8_t *__restrict__ src, bf16_t *__restrict__ dst, uint32_t columns,
-                                      uint32_t rows, size_t row_bytes) {
+__device__ __forceinline__ void upcast(const uint8_t *__restrict__ src, bf16_t *__restrict__ dst, uint32_t columns,
+                                       uint32_t rows, size_t row_bytes) {
     uint32_t pieces = columns / 32, count = rows * pieces, step = gridDim.x * blockDim.x;
     bool odd = threadIdx.x & 1;
     // Neighbours go round together.
@@ -39,7 +39,7 @@ __device__ __forceinline__ void widen(const uint8_t *__restrict__ src, bf16_t *_
             float min = Q::HAS_MIN ? piece.min[s] : 0.0f;
             Eight eight[2];
 #pragma unroll
-            for (int e = 0; e < 2; e++) eight[e] = widen_eight<Q::OFFSET>(piece.q[s], 2 * e, piece.scale[s], min);
+            for (int e = 0; e < 2; e++) eight[e] = upcast_eight<Q::OFFSET>(piece.q[s], 2 * e, piece.scale[s], min);
             Eight of_even, of_odd;
 #pragma unroll
             for (int k = 0; k < 4; k++) {
@@ -52,26 +52,26 @@ __device__ __forceinline__ void widen(const uint8_t *__restrict__ src, bf16_t *_
         }
     }
 }
-#define WIDEN(NAME, Q)                                                                                   \
-    ENTRY __launch_bounds__(256) widen_##NAME(const uint8_t *__restrict__ src, bf16_t *__restrict__ dst, \
-                                              uint32_t columns, uint32_t rows, size_t row_bytes) {       \
-        widen<Q>(src, dst, columns, rows, row_bytes);                                                    \
+#define UPCAST(NAME, Q)                                                                                   \
+    ENTRY __launch_bounds__(256) upcast_##NAME(const uint8_t *__restrict__ src, bf16_t *__restrict__ dst, \
+                                               uint32_t columns, uint32_t rows, size_t row_bytes) {       \
+        upcast<Q>(src, dst, columns, rows, row_bytes);                                                    \
     }
-WIDEN(q4_0, Q4_0)
-WIDEN(q4_1, Q4_1)
-WIDEN(q5_0, Q5_0)
-WIDEN(q5_1, Q5_1)
-WIDEN(q8_0, Q8_0)
-WIDEN(q2_k, Q2_K)
-WIDEN(q3_k, Q3_K)
-WIDEN(q4_k, Q4_K)
-WIDEN(q5_k, Q5_K)
-WIDEN(q6_k, Q6_K)
+UPCAST(q4_0, Q4_0)
+UPCAST(q4_1, Q4_1)
+UPCAST(q5_0, Q5_0)
+UPCAST(q5_1, Q5_1)
+UPCAST(q8_0, Q8_0)
+UPCAST(q2_k, Q2_K)
+UPCAST(q3_k, Q3_K)
+UPCAST(q4_k, Q4_K)
+UPCAST(q5_k, Q5_K)
+UPCAST(q6_k, Q6_K)
 
 // dst (vectors, columns) = the blocks' elements; `columns` is a multiple of 32. Any grid.
 template <Scales LAYOUT>
-__device__ __forceinline__ void widen_blocks(const uint8_t *__restrict__ src, bf16_t *__restrict__ dst,
-                                             uint32_t columns, uint32_t vectors) {
+__device__ __forceinline__ void upcast_blocks(const uint8_t *__restrict__ src, bf16_t *__restrict__ dst,
+                                              uint32_t columns, uint32_t vectors) {
     constexpr uint32_t SIXTEENS_OF_BLOCK = BLOCK_ELEMENTS / 16;
     size_t count = (size_t)ceil_div(columns, BLOCK_ELEMENTS) * vectors * SIXTEENS_OF_BLOCK;
     for (size_t i = global_thread(); i < count; i += global_threads()) {
@@ -85,14 +85,14 @@ __device__ __forceinline__ void widen_blocks(const uint8_t *__restrict__ src, bf
         float scale = scale_of<LAYOUT>(block, sixteen / 2);
         bf16_t *to = dst + (size_t)vector * columns + first;
 #pragma unroll
-        for (int e = 0; e < 2; e++) store_vec(to + 8 * e, widen_eight<0>(q, 2 * e, scale, 0.0f));
+        for (int e = 0; e < 2; e++) store_vec(to + 8 * e, upcast_eight<0>(q, 2 * e, scale, 0.0f));
     }
 }
-#define WIDEN_BLOCKS(LAYOUT)                                                                                      \
-    ENTRY __launch_bounds__(256) widen_blocks_##LAYOUT(const uint8_t *__restrict__ src, bf16_t *__restrict__ dst, \
-                                                       uint32_t columns, uint32_t vectors) {                      \
-        widen_blocks<LAYOUT>(src, dst, columns, vectors);                                                         \
+#define UPCAST_BLOCKS(LAYOUT)                                                                                      \
+    ENTRY __launch_bounds__(256) upcast_blocks_##LAYOUT(const uint8_t *__restrict__ src, bf16_t *__restrict__ dst, \
+                                                        uint32_t columns, uint32_t vectors) {                      \
+        upcast_blocks<LAYOUT>(src, dst, columns, vectors);                                                         \
     }
-WIDEN_BLOCKS(D4)
-WIDEN_BLOCKS(DS4)
-WIDEN_BLOCKS(D2S6)
+UPCAST_BLOCKS(D4)
+UPCAST_BLOCKS(DS4)
+UPCAST_BLOCKS(D2S6)
