@@ -9,17 +9,17 @@ use crate::ops::operands::row_float;
 
 /// Tokens of a workgroup of the kernel for any gate.
 const TOKENS: usize = 8;
-/// Kernels that hold experts by fours: of at most so many, how many lanes a token has, how many are chosen at most.
-const FOURS: [(usize, usize, usize); 5] = [
+/// Kernels that hold experts by quads: of at most so many, how many lanes a token has, how many are chosen at most.
+const QUADS: [(usize, usize, usize); 5] = [
     (64, 4, 8),
     (128, 8, 8),
     (256, 8, 8),
     (384, 8, 8),
     (512, 8, 16),
 ];
-const FOURS_THREADS: u32 = 128;
+const QUADS_THREADS: u32 = 128;
 /// Groups that those kernels know at most.
-const FOURS_GROUPS: usize = 8;
+const QUADS_GROUPS: usize = 8;
 /// What a gate's LDS holds, and what a warp of lanes keeps.
 const MOST_EXPERTS: usize = 512;
 const MOST_TOP: usize = 32;
@@ -118,11 +118,11 @@ impl Gate {
                 ];
                 let dtype = row_float("moe::Gate", &logits)?;
                 let (kernel, of_workgroup, threads) =
-                    match self.fours(experts, &logits, bias.as_ref()) {
+                    match self.quads(experts, &logits, bias.as_ref()) {
                         Some((most, lanes)) => (
-                            format!("experts_gate_fours_{most}_{dtype}"),
-                            FOURS_THREADS as usize / lanes,
-                            FOURS_THREADS,
+                            format!("experts_gate_quads_{most}_{dtype}"),
+                            QUADS_THREADS as usize / lanes,
+                            QUADS_THREADS,
                         ),
                         None => (format!("experts_gate_{dtype}"), TOKENS, THREADS),
                     };
@@ -143,8 +143,8 @@ impl Gate {
         Ok(choice)
     }
 
-    /// The kernel by fours that takes this gate, if one does: the most experts that it takes, and a token's lanes.
-    fn fours(
+    /// The kernel by quads that takes this gate, if one does: the most experts that it takes, and a token's lanes.
+    fn quads(
         &self,
         experts: usize,
         logits: &Tensor,
@@ -157,10 +157,10 @@ impl Gate {
             return None;
         }
         let groups = self.groups.map_or(1, |groups| groups.count);
-        if groups > FOURS_GROUPS || !(experts / groups).is_multiple_of(4) {
+        if groups > QUADS_GROUPS || !(experts / groups).is_multiple_of(4) {
             return None;
         }
-        FOURS
+        QUADS
             .into_iter()
             .find(|&(most, _, top)| experts <= most && self.top <= top)
             .map(|(most, lanes, _)| (most, lanes))

@@ -314,12 +314,12 @@ fn on_gpu(device: &CudaDevice, chosen: &Tensor, experts: usize, blocks: usize) -
         Some(chunk) => {
             let chunks = assignments.div_ceil(chunk);
             (
-                ["experts_count_chunks", "experts_place_chunks"],
+                ["experts_count_chunks", "experts_permute_chunks"],
                 chunks,
                 chunks,
             )
         }
-        None => (["experts_count", "experts_place"], experts, experts + 1),
+        None => (["experts_count", "experts_permute"], experts, experts + 1),
     };
     let of_each = if chunk.is_some() { experts } else { 1 };
     let mut counts = allocate(device, DType::I32, counted * of_each)?;

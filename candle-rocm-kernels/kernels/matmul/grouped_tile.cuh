@@ -196,7 +196,7 @@ template <class T, class S> struct ScaledByLanes : Grouped<T, S> {
         const GLOBAL_MEMORY char *of_rows, *of_columns;
         uint32_t offset[Tile::BLOCKS_N]; // of this lane's columns from the tile's first
         int64_t steps[2];                // of A's and B's, between blocks or fours of them
-        uint32_t fours;                  // which of them are packed
+        uint32_t packed_quads;           // which of them are packed
         uint32_t block;                  // of k
         // The next block's, as they are in memory, lest anything waits for them; and this one's.
         uint32_t held_rows, held[Tile::BLOCKS_N];
@@ -204,7 +204,7 @@ template <class T, class S> struct ScaledByLanes : Grouped<T, S> {
 
         __device__ __forceinline__ Scales(const GroupedProblem &p, const TileCoordinates &coords, const Tile &tile)
             : steps{p.scales_a.k_step * 4, p.scales_b.k_step * 4},
-              fours((p.scales_a.format == SCALES_E8M0) + 2 * (p.scales_b.format == SCALES_E8M0)),
+              packed_quads((p.scales_a.format == SCALES_E8M0) + 2 * (p.scales_b.format == SCALES_E8M0)),
               block(coords.begin / SCALE_DEPTH) {
             const OperandScales &columns = p.scales_b;
             of_rows = first_scale(p.scales_a, coords.a, coords.row);
@@ -219,7 +219,7 @@ template <class T, class S> struct ScaledByLanes : Grouped<T, S> {
         // Reads the next block's.
         __device__ __forceinline__ void load() {
             auto at = [&](int operand, const GLOBAL_MEMORY char *from) INLINED {
-                uint32_t line = fours >> operand & 1 ? block / 4 : block;
+                uint32_t line = packed_quads >> operand & 1 ? block / 4 : block;
                 return from + line * steps[operand];
             };
             // What all lanes share would be waited for here, on its way to a scalar register.
@@ -234,7 +234,7 @@ template <class T, class S> struct ScaledByLanes : Grouped<T, S> {
         // What was read last is this block's. Without branches, so that it may stand among products.
         __device__ __forceinline__ void prepare(const Tile &, LdsBytes, uint32_t) {
             auto factor = [&](int operand, uint32_t held) INLINED {
-                uint32_t packed = 0 - (fours >> operand & 1), exponent = held >> (block - 1) % 4 * 8 & 0xff;
+                uint32_t packed = 0 - (packed_quads >> operand & 1), exponent = held >> (block - 1) % 4 * 8 & 0xff;
                 uint32_t of_exponent = bit_cast<uint32_t>(scale_of_exponent(exponent));
                 return Atom::SCALE * bit_cast<float>((of_exponent & packed) | (held & ~packed));
             };

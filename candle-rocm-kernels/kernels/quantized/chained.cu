@@ -20,8 +20,8 @@ struct Next {
     uint8_t *vector;
 };
 
-// Fours of a row that a thread has at a time; those past the end are zeros.
-struct Fours {
+// Quads of a row that a thread has at a time; those past the end are zeros.
+struct Quads {
     static constexpr uint32_t COUNT = 4, STEP = THREADS * 4, ALL = COUNT * STEP;
     vec<float, 4> x[COUNT], weight[COUNT];
     __device__ __forceinline__ void load(const float *from, const float *norm, uint32_t begin, uint32_t columns) {
@@ -61,16 +61,16 @@ struct Fours {
 __device__ __forceinline__ void norm_to_vector(const float *x, uint32_t columns, const Next &next,
                                                WaveValues<float> &values) {
     // Of most models' rows the first are all, and are read once.
-    Fours first, more;
+    Quads first, more;
     first.load(x, next.norm, 0, columns);
     float sum = first.squares(0);
-    for (uint32_t begin = Fours::ALL; begin < columns; begin += Fours::ALL) {
+    for (uint32_t begin = Quads::ALL; begin < columns; begin += Quads::ALL) {
         more.load(x, next.norm, begin, columns);
         sum = more.squares(sum);
     }
     float scale = norm_scale(block_all_reduce(sum, threadIdx.x, THREADS, Sum{}, values), columns, next.epsilon);
     first.store(next.vector, scale, 0, columns);
-    for (uint32_t begin = Fours::ALL; begin < columns; begin += Fours::ALL) {
+    for (uint32_t begin = Quads::ALL; begin < columns; begin += Quads::ALL) {
         more.load(x, next.norm, begin, columns);
         more.store(next.vector, scale, begin, columns);
     }

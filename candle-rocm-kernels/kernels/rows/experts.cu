@@ -1,15 +1,15 @@
 // Mixtures of experts, but for their products.
-#include "rows/gate_fours.cuh"
-#include "rows/places.cuh"
+#include "rows/gate_quads.cuh"
+#include "rows/token_permutation.cuh"
 
 ENTRY __launch_bounds__(EXPERTS_THREADS)
     experts_count(const uint32_t *ids, int32_t *counts, uint32_t assignments, uint32_t experts) {
     count_experts(ids, counts, assignments, experts);
 }
 ENTRY __launch_bounds__(EXPERTS_THREADS)
-    experts_place(const uint32_t *ids, const int32_t *counts, int32_t *starts, int32_t *numbers, int32_t *place,
-                  int32_t *source, uint32_t assignments, uint32_t experts, uint32_t blocks) {
-    place_experts({ids, counts, starts, numbers, place, source, assignments, experts, blocks});
+    experts_permute(const uint32_t *ids, const int32_t *counts, int32_t *starts, int32_t *numbers, int32_t *place,
+                    int32_t *source, uint32_t assignments, uint32_t experts, uint32_t blocks) {
+    permute_tokens({ids, counts, starts, numbers, place, source, assignments, experts, blocks});
 }
 
 ENTRY __launch_bounds__(EXPERTS_THREADS)
@@ -17,25 +17,26 @@ ENTRY __launch_bounds__(EXPERTS_THREADS)
     count_chunk(ids, counts, assignments, experts, chunk);
 }
 ENTRY __launch_bounds__(EXPERTS_THREADS)
-    experts_place_chunks(const uint32_t *ids, const int32_t *counts, int32_t *starts, int32_t *numbers, int32_t *place,
-                         int32_t *source, uint32_t assignments, uint32_t experts, uint32_t blocks, uint32_t chunk) {
-    place_chunk({ids, counts, starts, numbers, place, source, assignments, experts, blocks}, chunk);
+    experts_permute_chunks(const uint32_t *ids, const int32_t *counts, int32_t *starts, int32_t *numbers,
+                           int32_t *place, int32_t *source, uint32_t assignments, uint32_t experts, uint32_t blocks,
+                           uint32_t chunk) {
+    permute_chunk({ids, counts, starts, numbers, place, source, assignments, experts, blocks}, chunk);
 }
 
 // Of at most so many experts. A multiprocessor of NVIDIA's shall have registers for so many workgroups.
-#define GATE_FOURS(TYPE, T, MOST, LANES, FOURS, CELLS, WORKGROUPS)                                                   \
-    ENTRY __launch_bounds__(FOURS_THREADS, WORKGROUPS) experts_gate_fours_##MOST##_##TYPE(                           \
+#define GATE_QUADS(TYPE, T, MOST, LANES, QUADS, CELLS, WORKGROUPS)                                                   \
+    ENTRY __launch_bounds__(QUADS_THREADS, WORKGROUPS) experts_gate_quads_##MOST##_##TYPE(                           \
         const T *logits, const float *bias, uint32_t *ids, float *weights, uint32_t tokens, uint32_t experts,        \
         uint32_t top, uint32_t groups, uint32_t top_groups, uint32_t best_two, uint32_t sigmoid, uint32_t normalise, \
         float factor) {                                                                                              \
-        static __shared__ char lds[FOURS_THREADS / LANES][FoursLds<LANES, FOURS, CELLS>::BYTES]                      \
+        static __shared__ char lds[QUADS_THREADS / LANES][QuadsLds<LANES, QUADS, CELLS>::BYTES]                      \
             __attribute__((aligned(16)));                                                                            \
-        uint32_t lane_group = threadIdx.x / LANES, token = blockIdx.x * (FOURS_THREADS / LANES) + lane_group;        \
+        uint32_t lane_group = threadIdx.x / LANES, token = blockIdx.x * (QUADS_THREADS / LANES) + lane_group;        \
         /* As above. */                                                                                              \
         bool mine = token < tokens;                                                                                  \
         token = min_of(token, tokens - 1);                                                                           \
         GateOptions o = {experts, top, groups, top_groups, best_two, sigmoid, normalise, factor};                    \
-        gate_fours<LANES, FOURS, CELLS>(logits + (uint64_t)token * experts, bias, ids + (uint64_t)token * top,       \
+        gate_quads<LANES, QUADS, CELLS>(logits + (uint64_t)token * experts, bias, ids + (uint64_t)token * top,       \
                                         weights + (uint64_t)token * top, o, (LdsBytes)lds[lane_group],               \
                                         threadIdx.x % LANES, mine);                                                  \
     }
@@ -54,11 +55,11 @@ ENTRY __launch_bounds__(EXPERTS_THREADS)
         gate_of_any(logits + (uint64_t)token * experts, bias, ids + (uint64_t)token * top,                           \
                     weights + (uint64_t)token * top, o, lds[lane_group], threadIdx.x % EXPERTS_WARP, mine);          \
     }                                                                                                                \
-    GATE_FOURS(TYPE, T, 64, 4, 4, 2, 9)                                                                              \
-    GATE_FOURS(TYPE, T, 128, 8, 4, 1, 10)                                                                            \
-    GATE_FOURS(TYPE, T, 256, 8, 8, 1, 8)                                                                             \
-    GATE_FOURS(TYPE, T, 384, 8, 12, 1, 5)                                                                            \
-    GATE_FOURS(TYPE, T, 512, 8, 16, 2, 4)                                                                            \
+    GATE_QUADS(TYPE, T, 64, 4, 4, 2, 9)                                                                              \
+    GATE_QUADS(TYPE, T, 128, 8, 4, 1, 10)                                                                            \
+    GATE_QUADS(TYPE, T, 256, 8, 8, 1, 8)                                                                             \
+    GATE_QUADS(TYPE, T, 384, 8, 12, 1, 5)                                                                            \
+    GATE_QUADS(TYPE, T, 512, 8, 16, 2, 4)                                                                            \
     ENTRY __launch_bounds__(EXPERTS_THREADS)                                                                         \
         experts_scatter_##TYPE(const T *x, const int32_t *place, const int32_t *source, const float *weights, T *y,  \
                                uint32_t tokens, uint32_t columns, uint32_t top, uint32_t rows) {                     \

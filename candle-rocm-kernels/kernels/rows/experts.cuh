@@ -40,7 +40,7 @@ __device__ __forceinline__ void count_experts(const uint32_t *ids, int32_t *coun
 
 // Where an expert's rows begin, which block of 128 is whose, and which assignment has which row, in the assignments'
 // order. A workgroup for each expert, and one for what is left of `blocks`.
-struct ExpertPlaces {
+struct TokenPermutation {
     const uint32_t *ids;
     const int32_t *counts;
     int32_t *starts;  // one more than experts
@@ -52,7 +52,7 @@ struct ExpertPlaces {
 __device__ __forceinline__ int32_t in_use(int32_t count, int32_t block) {
     return min_of(count - block * (int32_t)EXPERTS_ROWS, (int32_t)EXPERTS_ROWS);
 }
-__device__ __forceinline__ void place_experts(const ExpertPlaces &p) {
+__device__ __forceinline__ void permute_tokens(const TokenPermutation &p) {
     __shared__ WaveValues<int32_t> lds;
     __shared__ int32_t of_wave[EXPERTS_THREADS / 32];
     uint32_t expert = blockIdx.x;

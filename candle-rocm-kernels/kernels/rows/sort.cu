@@ -86,7 +86,7 @@ FOR_ALL(ASORT_KEYS)
 ENTRY __launch_bounds__(RUN_THREADS)
     asort_runs(uint64_t *__restrict__ keys, uint32_t *__restrict__ index, uint32_t rows, uint32_t columns) {
     __shared__ uint64_t run_keys[RUN];
-    __shared__ uint32_t run_places[RUN];
+    __shared__ uint32_t run_positions[RUN];
     uint32_t of_row = ceil_div(columns, RUN);
     for (size_t run = blockIdx.x; run < (size_t)rows * of_row; run += gridDim.x) {
         size_t row = run / of_row;
@@ -95,7 +95,7 @@ ENTRY __launch_bounds__(RUN_THREADS)
         for (uint32_t i = threadIdx.x; i < RUN; i += blockDim.x) {
             // Padding has the largest key and a place behind all others.
             run_keys[i] = i < length ? from[i] : ~(uint64_t)0;
-            run_places[i] = i;
+            run_positions[i] = i;
         }
         __syncthreads();
         for (uint32_t sorted = 2; sorted <= RUN; sorted *= 2) {
@@ -103,11 +103,11 @@ ENTRY __launch_bounds__(RUN_THREADS)
                 for (uint32_t p = threadIdx.x; p < RUN / 2; p += blockDim.x) {
                     uint32_t low = 2 * p - (p & (distance - 1)), high = low + distance;
                     uint64_t a = run_keys[low], b = run_keys[high];
-                    uint32_t a_place = run_places[low], b_place = run_places[high];
+                    uint32_t a_position = run_positions[low], b_position = run_positions[high];
                     bool upwards = (low & sorted) == 0;
-                    if ((b < a || (b == a && b_place < a_place)) == upwards) {
+                    if ((b < a || (b == a && b_position < a_position)) == upwards) {
                         run_keys[low] = b, run_keys[high] = a;
-                        run_places[low] = b_place, run_places[high] = a_place;
+                        run_positions[low] = b_position, run_positions[high] = a_position;
                     }
                 }
                 __syncthreads();
@@ -115,7 +115,7 @@ ENTRY __launch_bounds__(RUN_THREADS)
         }
         for (uint32_t i = threadIdx.x; i < length; i += blockDim.x) {
             from[i] = run_keys[i];
-            index[row * columns + first + i] = first + run_places[i];
+            index[row * columns + first + i] = first + run_positions[i];
         }
         __syncthreads();
     }

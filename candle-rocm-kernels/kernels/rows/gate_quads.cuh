@@ -1,8 +1,8 @@
 // Gates of experts whose number divides by four, for a `top` of at most as many as a subwarp has cells.
 //
-// A token has a subwarp of LANES lanes, each of which holds FOURS times four experts in registers, in CELLS cells. Of
-// every cell the two best fours are known, and what as many of these reach as the subwarp has cells is a bound that
-// seldom many more fours reach. They alone come to LDS, the subwarp shares them out, and their experts that reach the
+// A token has a subwarp of LANES lanes, each of which holds QUADS times four experts in registers, in CELLS cells. Of
+// every cell the two best quads are known, and what as many of these reach as the subwarp has cells is a bound that
+// seldom many more quads reach. They alone come to LDS, the subwarp shares them out, and their experts that reach the
 // bound are put in order.
 #pragma once
 #include "rows/gate.cuh"
@@ -11,12 +11,12 @@ typedef int64_t KeyPair __attribute__((ext_vector_type(2))); // as LDS takes the
 typedef float FloatPair __attribute__((ext_vector_type(2)));
 
 // Of a workgroup: few, so that others begin soon where one ends.
-static constexpr uint32_t FOURS_THREADS = 128;
+static constexpr uint32_t QUADS_THREADS = 128;
 
 // All lanes of a warp exchange together: of a subwarp alone NVIDIA's would first look who is there.
 static constexpr uint32_t WARP_LANES = 32;
 
-// The value of lane ^ MASK of a subwarp. On AMD all but 4 are moves within the vector unit: 3 turns fours round, 7
+// The value of lane ^ MASK of a subwarp. On AMD all but 4 are moves within the vector unit: 3 turns quads round, 7
 // eights.
 template <uint32_t LANES, uint32_t MASK, class T> __device__ __forceinline__ T across(T value) {
 #if defined(__HIP__)
@@ -111,9 +111,9 @@ struct GateScores {
     }
 };
 
-// Bits of a token's fours, each lane's LANES apart from its own on.
-template <int LANES, int FOURS> struct FourBits {
-    static constexpr int WORDS = (LANES * FOURS + 31) / 32;
+// Bits of a token's quads, each lane's LANES apart from its own on.
+template <int LANES, int QUADS> struct QuadBits {
+    static constexpr int WORDS = (LANES * QUADS + 31) / 32;
     uint32_t words[WORDS];
 
     // The bit of a lane's four `j`, in its word.
@@ -125,14 +125,14 @@ template <int LANES, int FOURS> struct FourBits {
         for (uint32_t &word : words)
             word = subwarp_reduce<LANES>(word, [](uint32_t a, uint32_t b) INLINED { return a | b; });
     }
-    // Those of a subwarp's lanes for whose fours `holds`.
-    template <class Holds> static __device__ __forceinline__ FourBits where(uint32_t lane, Holds holds) {
-        FourBits bits = {};
+    // Those of a subwarp's lanes for whose quads `holds`.
+    template <class Holds> static __device__ __forceinline__ QuadBits where(uint32_t lane, Holds holds) {
+        QuadBits bits = {};
         if constexpr (LANES == 8) {
             // A byte of each vote is the subwarp's.
             uint32_t first = lane_id() / 8, subwarp = first % 4, votes[4];
 #pragma unroll
-            for (int j = 0; j < FOURS; j++) {
+            for (int j = 0; j < QUADS; j++) {
                 votes[j % 4] = (uint32_t)(ballot(holds(j)) >> (first & ~3u) * 8);
                 if (j % 2)
                     votes[j % 4] = permute_bytes(votes[j % 4 - 1], votes[j % 4],
@@ -142,7 +142,7 @@ template <int LANES, int FOURS> struct FourBits {
             }
         } else {
 #pragma unroll
-            for (int j = 0; j < FOURS; j++)
+            for (int j = 0; j < QUADS; j++)
                 if (holds(j)) bits.words[word_of(j)] |= first_bit(j);
 #pragma unroll
             for (uint32_t &word : bits.words) word <<= lane;
@@ -166,8 +166,8 @@ template <int LANES, int FOURS> struct FourBits {
         return sum;
     }
     // A lane's own, from which `has` knows whether its four `j` is there.
-    __device__ __forceinline__ FourBits of_lane(uint32_t lane) const {
-        FourBits bits;
+    __device__ __forceinline__ QuadBits of_lane(uint32_t lane) const {
+        QuadBits bits;
 #pragma unroll
         for (int i = 0; i < WORDS; i++) bits.words[i] = words[i] >> lane;
         return bits;
@@ -175,11 +175,11 @@ template <int LANES, int FOURS> struct FourBits {
     __device__ __forceinline__ bool has(int j) const { return (words[word_of(j)] & first_bit(j)) != 0; }
 };
 
-template <int LANES, int FOURS, int CELLS> struct FoursLds {
+template <int LANES, int QUADS, int CELLS> struct QuadsLds {
     static constexpr int MOST_TOP = LANES * CELLS, CANDIDATES = 2 * MOST_TOP, KEYS = 4 * MOST_TOP;
-    // First what groups are ranked by, of at most eight of a lane's fours. Then fours' choices and numbers. Then keys
+    // First what groups are ranked by, of at most eight of a lane's quads. Then quads' choices and numbers. Then keys
     // and who is chosen.
-    static constexpr int AT_ONCE = FOURS % 8 == 0 ? 8 : 4, BESTS = (LANES + 1) * AT_ONCE * 8;
+    static constexpr int AT_ONCE = QUADS % 8 == 0 ? 8 : 4, BESTS = (LANES + 1) * AT_ONCE * 8;
     static constexpr int NUMBERS = CANDIDATES * 16, CHOSEN = KEYS * 8;
     static constexpr int MOST = max_of(BESTS, max_of(NUMBERS + CANDIDATES * 4, CHOSEN + MOST_TOP * 4));
     // Two subwarps' are in different banks.
@@ -232,54 +232,54 @@ __device__ __forceinline__ void rank_groups(bool (&open)[MINE], const GateOption
     for (int i = 0; i < MINE; i++) open[i] = ranks[i] < o.top_groups;
 }
 
-// A token's top-k gate, as a lane of its subwarp has it. Phases, in the order of `gate_fours`:
+// A token's top-k gate, as a lane of its subwarp has it. Phases, in the order of `gate_quads`:
 //
 //   load       logits, global -> registers, upcast to f32
 //   score      logits -> scores, and with the bias choices
 //   mask       choices of groups that are not looked at
-//   select     a bound that the chosen reach, and the fours that reach it, registers -> LDS
-//   compact    those fours' experts that reach the bound, as keys, LDS -> registers -> LDS
+//   select     a bound that the chosen reach, and the quads that reach it, registers -> LDS
+//   compact    those quads' experts that reach the bound, as keys, LDS -> registers -> LDS
 //   rank       keys -> the chosen experts in order, LDS -> LDS
 //   store      chosen experts and their weights, LDS -> global
 //
 // Lane `l` of a subwarp holds the experts 4 * (j * LANES + l) + i in `choices[j][i]`.
-template <int LANES, int FOURS, int CELLS, class T> struct TokenGate {
-    using Lds = FoursLds<LANES, FOURS, CELLS>;
-    using Bits = FourBits<LANES, FOURS>;
+template <int LANES, int QUADS, int CELLS, class T> struct TokenGate {
+    using Lds = QuadsLds<LANES, QUADS, CELLS>;
+    using Bits = QuadBits<LANES, QUADS>;
     using Some = vec<T, 4>;
     typedef float Four __attribute__((ext_vector_type(4)));
     typedef int32_t Numbers __attribute__((ext_vector_type(4)));
     static constexpr int SLOTS = Lds::CANDIDATES / LANES;
 
-    // Registers of gate_fours, by reference.
+    // Registers of gate_quads, by reference.
     const T *&logits;
     const float *&bias;
     const GateOptions &o;
     LdsBytes &lds;
-    uint32_t &lane, &fours;
-    // Whether every lane's fours are experts. A lane beyond the experts has the last ones once more, which then count
+    uint32_t &lane, &quads;
+    // Whether every lane's quads are experts. A lane beyond the experts has the last ones once more, which then count
     // for nothing.
     bool &whole;
     GateScores &scores;
-    float (&choices)[FOURS][4];
+    float (&choices)[QUADS][4];
     // The best of each four, and the largest sum of two of its choices; below all where it is not looked at.
-    float (&best)[FOURS], (&sums)[FOURS];
+    float (&best)[QUADS], (&sums)[QUADS];
 
-    __device__ __forceinline__ uint32_t four(uint32_t j) const { return j * LANES + lane; }
-    __device__ __forceinline__ uint32_t held_four(uint32_t j) const { return min_of(four(j), fours - 1); }
+    __device__ __forceinline__ uint32_t quad(uint32_t j) const { return j * LANES + lane; }
+    __device__ __forceinline__ uint32_t held_quad(uint32_t j) const { return min_of(quad(j), quads - 1); }
 
     // Load: the lane's logits, global -> registers, as f32.
     __device__ __forceinline__ void load() {
-        Some held[FOURS];
+        Some held[QUADS];
         if (whole) {
 #pragma unroll
-            for (int j = 0; j < FOURS; j++) held[j] = read_global<Some>(logits + four(j) * 4);
+            for (int j = 0; j < QUADS; j++) held[j] = read_global<Some>(logits + quad(j) * 4);
         } else {
 #pragma unroll
-            for (int j = 0; j < FOURS; j++) held[j] = read_global<Some>(logits + held_four(j) * 4);
+            for (int j = 0; j < QUADS; j++) held[j] = read_global<Some>(logits + held_quad(j) * 4);
         }
 #pragma unroll
-        for (int j = 0; j < FOURS; j++)
+        for (int j = 0; j < QUADS; j++)
 #pragma unroll
             for (int i = 0; i < 4; i++) choices[j][i] = upcast(held[j][i]);
     }
@@ -287,7 +287,7 @@ template <int LANES, int FOURS, int CELLS, class T> struct TokenGate {
     // Score: sigmoids of the logits, each by itself.
     __device__ __forceinline__ void score_by_sigmoid() {
 #pragma unroll
-        for (int j = 0; j < FOURS; j++)
+        for (int j = 0; j < QUADS; j++)
 #pragma unroll
             for (int i = 0; i < 4; i++) choices[j][i] = GateScores::sigmoid_of(choices[j][i]);
     }
@@ -295,31 +295,31 @@ template <int LANES, int FOURS, int CELLS, class T> struct TokenGate {
     __device__ __forceinline__ void score_by_softmax() {
         float largest = -INFINITY, sum = 0;
 #pragma unroll
-        for (int j = 0; j < FOURS; j++)
+        for (int j = 0; j < QUADS; j++)
 #pragma unroll
             for (int i = 0; i < 4; i++) largest = math::fmax(largest, choices[j][i]);
         scores.largest = subwarp_reduce<LANES>(largest, LargerFloat());
 #pragma unroll
-        for (int j = 0; j < FOURS; j++) {
+        for (int j = 0; j < QUADS; j++) {
             float *x = choices[j];
 #pragma unroll
             for (int i = 0; i < 4; i++) x[i] = GateScores::exp(x[i] - scores.largest);
-            float of_four = (x[0] + x[1]) + (x[2] + x[3]);
-            sum += four(j) < fours ? of_four : 0;
+            float of_quad = (x[0] + x[1]) + (x[2] + x[3]);
+            sum += quad(j) < quads ? of_quad : 0;
         }
         scores.factor = 1.0f / subwarp_reduce<LANES>(sum, Sum());
 #pragma unroll
-        for (int j = 0; j < FOURS; j++)
+        for (int j = 0; j < QUADS; j++)
 #pragma unroll
             for (int i = 0; i < 4; i++) choices[j][i] *= scores.factor;
     }
 
-    // Score: adds the bias of the fours that `number` names.
+    // Score: adds the bias of the quads that `number` names.
     template <class Number> __device__ __forceinline__ void add_bias(Number number) {
         // Four at once: registers are few.
-        constexpr int TOGETHER = min_of(FOURS, 4);
+        constexpr int TOGETHER = min_of(QUADS, 4);
 #pragma unroll
-        for (int from = 0; from < FOURS; from += TOGETHER) {
+        for (int from = 0; from < QUADS; from += TOGETHER) {
             Four of_bias[TOGETHER];
 #pragma unroll
             for (int j = 0; j < TOGETHER; j++) of_bias[j] = read_global<Four>(bias + number(from + j) * 4);
@@ -334,12 +334,12 @@ template <int LANES, int FOURS, int CELLS, class T> struct TokenGate {
     __device__ __forceinline__ void bound_choices() {
         float finite[2] = {};
 #pragma unroll
-        for (int j = 0; j < FOURS; j++)
+        for (int j = 0; j < QUADS; j++)
 #pragma unroll
             for (int i = 0; i < 2; i++) finite[i] = math::fma(choices[j][2 * i], choices[j][2 * i + 1], finite[i]);
         if (!(math::abs(finite[0] + finite[1]) < INFINITY)) {
 #pragma unroll
-            for (int j = 0; j < FOURS; j++)
+            for (int j = 0; j < QUADS; j++)
 #pragma unroll
                 for (int i = 0; i < 4; i++) choices[j][i] = math::fmax(choices[j][i], GATE_LAST);
         }
@@ -348,7 +348,7 @@ template <int LANES, int FOURS, int CELLS, class T> struct TokenGate {
     // Mask: what groups are ranked by, of each four.
     __device__ __forceinline__ void reduce_fours() {
 #pragma unroll
-        for (int j = 0; j < FOURS; j++) {
+        for (int j = 0; j < QUADS; j++) {
             const float *x = choices[j];
             float some = math::fmax(x[0], x[1]), others = math::fmax(x[2], x[3]);
             best[j] = math::fmax(some, others);
@@ -356,8 +356,8 @@ template <int LANES, int FOURS, int CELLS, class T> struct TokenGate {
         }
     }
 
-    // A lane ranks so many groups; LDS has fours of so many rounds, one after another.
-    static constexpr int MINE = GATE_GROUPS / LANES, ROUNDS = FOURS / Lds::AT_ONCE;
+    // A lane ranks so many groups; LDS has quads of so many rounds, one after another.
+    static constexpr int MINE = GATE_GROUPS / LANES, ROUNDS = QUADS / Lds::AT_ONCE;
 
     __device__ __forceinline__ BestAndSum bests_at(uint32_t number) const {
         FloatPair pair = lds_load<FloatPair>(lds + number * 8);
@@ -370,7 +370,7 @@ template <int LANES, int FOURS, int CELLS, class T> struct TokenGate {
         bool open[MINE];
         // Behind a group there is a gap, for the sake of banks.
 #pragma unroll
-        for (int g = 0; g < FOURS / ROUNDS; g++) {
+        for (int g = 0; g < QUADS / ROUNDS; g++) {
             BestAndSum mine = {best[g * ROUNDS], sums[g * ROUNDS]};
 #pragma unroll
             for (int j = 1; j < ROUNDS; j++) mine.add(BestAndSum{best[g * ROUNDS + j], sums[g * ROUNDS + j]});
@@ -393,15 +393,15 @@ template <int LANES, int FOURS, int CELLS, class T> struct TokenGate {
 #pragma unroll
         for (int i = 0; i < MINE; i++) bits |= subwarp_bits<LANES>(open[i]) << (i * LANES);
 #pragma unroll
-        for (int j = 0; j < FOURS; j++) best[j] = bits >> (j / ROUNDS) & 1 ? best[j] : -INFINITY;
+        for (int j = 0; j < QUADS; j++) best[j] = bits >> (j / ROUNDS) & 1 ? best[j] : -INFINITY;
     }
 
-    // Mask: groups of any size, whose fours pass by LDS.
+    // Mask: groups of any size, whose quads pass by LDS.
     __device__ __forceinline__ void mask_groups() {
         BestAndSum bests[MINE];
         bool open[MINE];
         // It divides.
-        uint32_t each = (uint32_t)math::fma((float)fours, math::fast_recip((float)o.groups), 0.5f);
+        uint32_t each = (uint32_t)math::fma((float)quads, math::fast_recip((float)o.groups), 0.5f);
 #pragma unroll
         for (int round = 0; round < ROUNDS; round++) {
             constexpr uint32_t ROOM = Lds::AT_ONCE * LANES;
@@ -430,20 +430,20 @@ template <int LANES, int FOURS, int CELLS, class T> struct TokenGate {
         bits.all_of_subwarp();
         bits = bits.of_lane(lane);
 #pragma unroll
-        for (int j = 0; j < FOURS; j++) best[j] = bits.has(j) ? best[j] : -INFINITY;
+        for (int j = 0; j < QUADS; j++) best[j] = bits.has(j) ? best[j] : -INFINITY;
     }
 
-    // Mask: fours beyond the experts.
+    // Mask: quads beyond the experts.
     __device__ __forceinline__ void mask_repeated() {
 #pragma unroll
-        for (int j = 0; j < FOURS; j++) best[j] = four(j) < fours ? best[j] : -INFINITY;
+        for (int j = 0; j < QUADS; j++) best[j] = quad(j) < quads ? best[j] : -INFINITY;
     }
 
-    // Select: a choice that as many fours reach as can be chosen, and seldom many more.
+    // Select: a choice that as many quads reach as can be chosen, and seldom many more.
     __device__ __forceinline__ float least_choice() const {
         BestTwo cells[CELLS];
 #pragma unroll
-        for (int j = 0; j < FOURS; j++) {
+        for (int j = 0; j < QUADS; j++) {
             if (j < CELLS) cells[j].best = best[j];
             else cells[j % CELLS].add(best[j]);
         }
@@ -457,7 +457,7 @@ template <int LANES, int FOURS, int CELLS, class T> struct TokenGate {
         return math::fmax(middle_of_subwarp<LANES>(largest, lane), GATE_BELOW);
     }
 
-    // Select: the subwarp's fours that reach the bound, and how many these are. Where many are equal to it, those of
+    // Select: the subwarp's quads that reach the bound, and how many these are. Where many are equal to it, those of
     // the least numbers are as many as can be chosen beside those that are beyond.
     __device__ __forceinline__ Bits candidates_from(float bound, uint32_t &count) const {
         Bits candidates = Bits::where(lane, [&](int j) INLINED { return best[j] >= bound; });
@@ -487,7 +487,7 @@ template <int LANES, int FOURS, int CELLS, class T> struct TokenGate {
         uint32_t first = candidates.count(lower);
         LdsBytes at = lds + first * 16, of_number = lds + Lds::NUMBERS + first * 4;
 #pragma unroll
-        for (int j = 0; j < FOURS; j++)
+        for (int j = 0; j < QUADS; j++)
             if (mine.has(j)) {
                 lds_store(at, Four{choices[j][0], choices[j][1], choices[j][2], choices[j][3]});
                 lds_store(of_number, j * LANES * 4 + lane * 4);
@@ -546,14 +546,14 @@ template <int LANES, int FOURS, int CELLS, class T> struct TokenGate {
     __device__ __forceinline__ void choose_one_by_one(const Bits &mine, bool fits) const {
         uint32_t own = 0;
 #pragma unroll
-        for (int j = 0; j < FOURS; j++) own |= mine.has(j) ? 1u << j : 0;
+        for (int j = 0; j < QUADS; j++) own |= mine.has(j) ? 1u << j : 0;
         int64_t last = ~GATE_NOBODY;
 #pragma unroll 1
         for (uint32_t i = 0; i < o.top; i++) {
             int64_t next = GATE_NOBODY;
 #pragma unroll 1
             for (uint32_t rest = fits ? 0 : own; rest != 0; rest &= rest - 1) {
-                uint32_t first = four((uint32_t)__builtin_ctz(rest)) * 4;
+                uint32_t first = quad((uint32_t)__builtin_ctz(rest)) * 4;
                 for (uint32_t e = first; e < first + 4; e++) {
                     float x = scores.raw(upcast(logits[e])) * scores.factor;
                     int64_t key = gate_key(ordered(math::fmax(bias ? x + bias[e] : x, GATE_LAST)), e);
@@ -617,25 +617,25 @@ template <int LANES, int FOURS, int CELLS, class T> struct TokenGate {
 // The experts of a token and their weights, as `experts_gate` chooses them. All lanes of a workgroup come here; `lds`
 // is a subwarp's. What is read is aligned to 16 bytes, and experts divide by four, as those of a group do. Groups are
 // GATE_GROUPS at most. A fence stands between writes of LDS and reads of it.
-template <int LANES, int FOURS, int CELLS, class T>
-__device__ __forceinline__ void gate_fours(const T *logits, const float *bias, uint32_t *ids, float *weights,
+template <int LANES, int QUADS, int CELLS, class T>
+__device__ __forceinline__ void gate_quads(const T *logits, const float *bias, uint32_t *ids, float *weights,
                                            const GateOptions &o, LdsBytes lds, uint32_t lane, bool writes) {
-    using Gate = TokenGate<LANES, FOURS, CELLS, T>;
-    uint32_t fours = o.experts / 4;
-    bool whole = fours == LANES * FOURS;
+    using Gate = TokenGate<LANES, QUADS, CELLS, T>;
+    uint32_t quads = o.experts / 4;
+    bool whole = quads == LANES * QUADS;
     GateScores scores = {o.sigmoid != 0, 0, 1};
-    float choices[FOURS][4], best[FOURS], sums[FOURS];
-    Gate gate = {logits, bias, o, lds, lane, fours, whole, scores, choices, best, sums};
+    float choices[QUADS][4], best[QUADS], sums[QUADS];
+    Gate gate = {logits, bias, o, lds, lane, quads, whole, scores, choices, best, sums};
     gate.load();
     if (o.sigmoid) gate.score_by_sigmoid();
     else gate.score_by_softmax();
-    if (bias && whole) gate.add_bias([&](uint32_t j) INLINED { return gate.four(j); });
-    else if (bias) gate.add_bias([&](uint32_t j) INLINED { return gate.held_four(j); });
+    if (bias && whole) gate.add_bias([&](uint32_t j) INLINED { return gate.quad(j); });
+    else if (bias) gate.add_bias([&](uint32_t j) INLINED { return gate.held_quad(j); });
     gate.bound_choices();
 
     gate.reduce_fours();
     if (o.groups > 1) {
-        if (whole && o.groups == GATE_GROUPS && FOURS % GATE_GROUPS == 0) gate.mask_regular_groups();
+        if (whole && o.groups == GATE_GROUPS && QUADS % GATE_GROUPS == 0) gate.mask_regular_groups();
         else gate.mask_groups();
         wave_fence();
     } else if (!whole) {

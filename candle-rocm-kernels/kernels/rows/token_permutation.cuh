@@ -1,13 +1,13 @@
-// Places of assignments for at most PLACES_MOST experts, in two launches whose work does not grow with the experts.
-// Assignments lie in chunks, a workgroup's each: the first kernel counts each chunk's of each expert, the second adds
-// up what all chunks have and gives each assignment the next row of its expert.
+// The permutation of assignments for at most PERMUTATION_MOST experts, in two launches whose work does not grow with
+// the experts. Assignments lie in chunks, a workgroup's each: the first kernel counts each chunk's of each expert, the
+// second adds up what all chunks have and gives each assignment the next row of its expert.
 #pragma once
 #include "portable/lds.cuh"
 #include "rows/experts.cuh"
 
-static constexpr uint32_t PLACES_MOST = 512, PLACES_WAVES = EXPERTS_THREADS / WAVEFRONT;
+static constexpr uint32_t PERMUTATION_MOST = 512, PERMUTATION_WAVES = EXPERTS_THREADS / WAVEFRONT;
 using Lanes = conditional<WAVEFRONT == 64, uint64_t, uint32_t>::type; // a bit for each
-using PlacesOfExperts = LDS_MEMORY int32_t[PLACES_MOST];
+using RowsOfExperts = LDS_MEMORY int32_t[PERMUTATION_MOST];
 
 __device__ __forceinline__ int32_t lanes_of(uint32_t lanes) { return __builtin_popcount(lanes); }
 __device__ __forceinline__ int32_t lanes_of(uint64_t lanes) { return __builtin_popcountll(lanes); }
@@ -26,7 +26,7 @@ __device__ __forceinline__ void lds_add(LDS_MEMORY int32_t *at, int32_t value) {
 template <class F>
 __device__ __forceinline__ void each_of_chunk(const uint32_t *ids, uint32_t assignments, uint32_t experts,
                                               uint32_t chunk, F f) {
-    uint32_t each = chunk / PLACES_WAVES, wave = threadIdx.x / WAVEFRONT;
+    uint32_t each = chunk / PERMUTATION_WAVES, wave = threadIdx.x / WAVEFRONT;
     uint32_t first = min_of(blockIdx.x * chunk + wave * each, assignments), end = min_of(first + each, assignments);
     // Several are on their way at once.
     constexpr uint32_t TOGETHER = 8;
@@ -47,7 +47,7 @@ __device__ __forceinline__ void each_of_chunk(const uint32_t *ids, uint32_t assi
 
 __device__ __forceinline__ void count_chunk(const uint32_t *ids, int32_t *counts, uint32_t assignments,
                                             uint32_t experts, uint32_t chunk) {
-    static __shared__ int32_t lds[PLACES_MOST];
+    static __shared__ int32_t lds[PERMUTATION_MOST];
     LDS_MEMORY int32_t *of_expert = (LDS_MEMORY int32_t *)lds;
     for (uint32_t e = threadIdx.x; e < experts; e += EXPERTS_THREADS) of_expert[e] = 0;
     __syncthreads();
@@ -58,15 +58,15 @@ __device__ __forceinline__ void count_chunk(const uint32_t *ids, int32_t *counts
     for (uint32_t e = threadIdx.x; e < experts; e += EXPERTS_THREADS) counts[blockIdx.x * experts + e] = of_expert[e];
 }
 
-// What a workgroup of place_chunk has in LDS: rows of each expert before this chunk's of each wavefront, all of an
+// What a workgroup of permute_chunk has in LDS: rows of each expert before this chunk's of each wavefront, all of an
 // expert's, and where these begin.
 struct PlacesLds {
-    int32_t (&rows_of_waves)[PLACES_WAVES][PLACES_MOST], (&rows_of_experts)[PLACES_MOST];
-    int32_t (&starts)[PLACES_MOST + 1], (&of_wave)[PLACES_WAVES];
+    int32_t (&rows_of_waves)[PERMUTATION_WAVES][PERMUTATION_MOST], (&rows_of_experts)[PERMUTATION_MOST];
+    int32_t (&starts)[PERMUTATION_MOST + 1], (&of_wave)[PERMUTATION_WAVES];
 };
 
 // Scan: where each expert begins, and there each wavefront's rows. Returns how many blocks all experts have.
-__device__ __forceinline__ int32_t scan_experts(const ExpertPlaces &p, const PlacesLds &lds, uint32_t wave,
+__device__ __forceinline__ int32_t scan_experts(const TokenPermutation &p, const PlacesLds &lds, uint32_t wave,
                                                 uint32_t lane, uint32_t chunks) {
     int32_t blocks = 0;
     for (uint32_t from = 0; from < p.experts; from += EXPERTS_THREADS) {
@@ -91,7 +91,7 @@ __device__ __forceinline__ int32_t scan_experts(const ExpertPlaces &p, const Pla
         __syncthreads();
         int32_t earlier = blocks;
 #pragma unroll
-        for (uint32_t w = 0; w < PLACES_WAVES; w++) {
+        for (uint32_t w = 0; w < PERMUTATION_WAVES; w++) {
             earlier += w < wave ? lds.of_wave[w] : 0;
             blocks += lds.of_wave[w];
         }
@@ -100,7 +100,7 @@ __device__ __forceinline__ int32_t scan_experts(const ExpertPlaces &p, const Pla
         int32_t start = (earlier + end - mine) * (int32_t)EXPERTS_ROWS, row = start + before;
         lds.starts[e] = start;
         lds.rows_of_experts[e] = rows;
-        for (uint32_t w = 0; w < PLACES_WAVES; w++) {
+        for (uint32_t w = 0; w < PERMUTATION_WAVES; w++) {
             int32_t count = lds.rows_of_waves[w][e];
             lds.rows_of_waves[w][e] = row;
             row += count;
@@ -110,7 +110,7 @@ __device__ __forceinline__ int32_t scan_experts(const ExpertPlaces &p, const Pla
 }
 
 // Place: each assignment's row. `next` has the next row of each expert for this wavefront.
-__device__ __forceinline__ void place_assignments(const ExpertPlaces &p, LDS_MEMORY int32_t *next, uint32_t chunk,
+__device__ __forceinline__ void place_assignments(const TokenPermutation &p, LDS_MEMORY int32_t *next, uint32_t chunk,
                                                   uint32_t lane) {
     uint32_t bits = 32 - (uint32_t)__builtin_clz(p.experts);
     each_of_chunk(p.ids, p.assignments, p.experts, chunk, [&](uint32_t i, uint32_t end, uint32_t expert) INLINED {
@@ -134,11 +134,11 @@ __device__ __forceinline__ void place_assignments(const ExpertPlaces &p, LDS_MEM
 
 // Store: what no assignment has, by all workgroups together: where experts begin, whose blocks are, and rows that are
 // nobody's.
-__device__ __forceinline__ void store_blocks(const ExpertPlaces &p, const PlacesLds &lds, int32_t blocks, uint32_t wave,
-                                             uint32_t lane, uint32_t chunks) {
+__device__ __forceinline__ void store_blocks(const TokenPermutation &p, const PlacesLds &lds, int32_t blocks,
+                                             uint32_t wave, uint32_t lane, uint32_t chunks) {
     if (blockIdx.x == 0)
         for (uint32_t e = threadIdx.x; e <= p.experts; e += EXPERTS_THREADS) p.starts[e] = lds.starts[e];
-    for (uint32_t e = blockIdx.x + chunks * wave; e < p.experts; e += chunks * PLACES_WAVES) {
+    for (uint32_t e = blockIdx.x + chunks * wave; e < p.experts; e += chunks * PERMUTATION_WAVES) {
         int32_t rows = lds.rows_of_experts[e], first = lds.starts[e], end = lds.starts[e + 1];
         for (int32_t block = lane; block * (int32_t)EXPERTS_ROWS < rows; block += WAVEFRONT)
             p.numbers[first / (int32_t)EXPERTS_ROWS + block] = (int32_t)e | (in_use(rows, block) - 1)
@@ -152,9 +152,9 @@ __device__ __forceinline__ void store_blocks(const ExpertPlaces &p, const Places
         p.source[row] = -1;
 }
 
-__device__ __forceinline__ void place_chunk(const ExpertPlaces &p, uint32_t chunk) {
-    static __shared__ int32_t rows_of_waves[PLACES_WAVES][PLACES_MOST], rows_of_experts[PLACES_MOST];
-    static __shared__ int32_t starts[PLACES_MOST + 1], of_wave[PLACES_WAVES];
+__device__ __forceinline__ void permute_chunk(const TokenPermutation &p, uint32_t chunk) {
+    static __shared__ int32_t rows_of_waves[PERMUTATION_WAVES][PERMUTATION_MOST], rows_of_experts[PERMUTATION_MOST];
+    static __shared__ int32_t starts[PERMUTATION_MOST + 1], of_wave[PERMUTATION_WAVES];
     PlacesLds lds = {rows_of_waves, rows_of_experts, starts, of_wave};
     uint32_t wave = threadIdx.x / WAVEFRONT, lane = threadIdx.x % WAVEFRONT, chunks = gridDim.x;
     // Count: this chunk's rows of each wavefront.
