@@ -4,7 +4,7 @@ mod common;
 
 use candle_core::{DType, Device, Result, Tensor};
 use candle_rocm_backend::graph::{recorded, Input, Step};
-use candle_rocm_backend::ops::{HeadNorms, KvCache, Pairs, QuantizedVector, Rotary, Scores};
+use candle_rocm_backend::ops::{HeadNorms, KvCache, Pairs, Q8_1Activations, Rotary, Scores};
 use candle_rocm_backend::DeviceExt as _;
 use common::{normal, numbers, Random};
 
@@ -537,7 +537,7 @@ fn attention_leaves_a_quantised_vector() -> Result<()> {
             let at = Tensor::new(&[position], &device)?;
             let scores = Scores::scaled(0.1);
             let result = cache.append_and_attend(&packed, None, &rotary, &at, &scores)?;
-            let expected = QuantizedVector::of(&result.flatten_all()?)?;
+            let expected = Q8_1Activations::of(&result.flatten_all()?)?;
             // Twice: counters are zeros again.
             for _ in 0..2 {
                 let (found, kernels) =

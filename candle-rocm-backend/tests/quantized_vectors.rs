@@ -7,8 +7,8 @@ use candle_core::quantized::{GgmlDType, QMatMul, QStorage, QTensor};
 use candle_core::{DType, Device, Module as _, Result, Tensor};
 use candle_rocm_backend::graph::recorded;
 use candle_rocm_backend::ops::{
-    self, quantized_add_norm, quantized_linears, quantized_swiglu, takes_vectors, Ending,
-    QuantizedVector, RmsNorm,
+    self, quantized_add_norm, quantized_linears, quantized_swiglu, takes_vectors,
+    CompletionCounters, Q8_1Activations, RmsNorm,
 };
 use candle_rocm_testing::activations::silu;
 use common::{device, dot, normal, numbers, Random, Weights};
@@ -33,7 +33,7 @@ fn row(count: usize, seed: u64, device: &Device) -> Result<Tensor> {
 }
 
 /// Each number of the vector is its own rounded to 127ths of the largest of 32, by a scale that f16 rounds.
-fn assert_quantized(vector: &QuantizedVector, of: &[f64], what: &str) -> Result<()> {
+fn assert_quantized(vector: &Q8_1Activations, of: &[f64], what: &str) -> Result<()> {
     let values = vector.values()?;
     assert_eq!(values.len(), of.len(), "{what}");
     for (n, (values, of)) in values.chunks(32).zip(of.chunks(32)).enumerate() {
@@ -80,11 +80,11 @@ fn a_vector_is_rounded_to_127ths() -> Result<()> {
     let device = device()?;
     for count in [1, 31, 32, 100, 256, 257, 4096, 5000] {
         let x = row(count, count as u64, &device)?;
-        let vector = QuantizedVector::of(&x)?;
+        let vector = Q8_1Activations::of(&x)?;
         assert_eq!(vector.elements(), count);
         assert_quantized(&vector, &numbers(&x)?, &format!("{count} elements"))?;
     }
-    let zeros = QuantizedVector::of(&Tensor::zeros(64, DType::F32, &device)?)?;
+    let zeros = Q8_1Activations::of(&Tensor::zeros(64, DType::F32, &device)?)?;
     assert!(zeros.values()?.iter().all(|&x| x == 0.));
     Ok(())
 }
@@ -110,7 +110,7 @@ fn products_are_candles() -> Result<()> {
             let weights = Weights::new(format, rows, k, &device)?;
             assert!(takes_vectors(&weights.quantized), "{what}");
             let x = row(k, rows as u64, &device)?;
-            let vector = QuantizedVector::of(&x)?;
+            let vector = Q8_1Activations::of(&x)?;
             let bias = row(rows, 3, &device)?.squeeze(0)?;
             let expected = candles(&weights, &x, &device)?;
             let x: Vec<f32> = x.flatten_all()?.to_vec1()?;
@@ -141,7 +141,7 @@ fn products_are_candles() -> Result<()> {
 #[test]
 fn sums_and_their_norms_are_right() -> Result<()> {
     let device = device()?;
-    let ending = Ending::new(1, &device)?;
+    let completion = CompletionCounters::new(1, &device)?;
     // Rows of one workgroup and of many, in one pass of the norm, two, and two and a part; those that take several launches.
     for (rows, k) in [
         (256usize, 256usize),
@@ -158,7 +158,7 @@ fn sums_and_their_norms_are_right() -> Result<()> {
             let weights = Weights::new(format, rows, k, &device)?;
             let (x, sum) = (row(k, 1, &device)?, row(rows, 2, &device)?);
             let norm = row(rows, 3, &device)?.squeeze(0)?;
-            let vector = QuantizedVector::of(&x)?;
+            let vector = Q8_1Activations::of(&x)?;
             let expected: Vec<f64> = candles(&weights, &x, &device)?
                 .iter()
                 .zip(numbers(&sum)?)
@@ -173,7 +173,7 @@ fn sums_and_their_norms_are_right() -> Result<()> {
             // Twice: the counter is zero again.
             for _ in 0..2 {
                 let (done, noted) = recorded(|| {
-                    quantized_add_norm(&weights.quantized, &vector, &sum, rms, &ending)
+                    quantized_add_norm(&weights.quantized, &vector, &sum, rms, &completion)
                 });
                 let (result, normed) = done?;
                 if rows.is_multiple_of(256) {
@@ -197,7 +197,7 @@ fn sums_and_their_norms_are_right() -> Result<()> {
 #[test]
 fn gated_products_are_right() -> Result<()> {
     let device = device()?;
-    let ending = Ending::new(1024, &device)?;
+    let completion = CompletionCounters::new(1024, &device)?;
     for (rows, k) in [(256usize, 256usize), (768, 64), (1024, 288), (48, 256)] {
         for format in FORMATS {
             if !k.is_multiple_of(format.block_size()) {
@@ -205,14 +205,14 @@ fn gated_products_are_right() -> Result<()> {
             }
             let what = format!("{format:?} 2 x {rows} x {k}");
             let weights = Weights::new(format, 2 * rows, k, &device)?;
-            let vector = QuantizedVector::of(&row(k, 5, &device)?)?;
+            let vector = Q8_1Activations::of(&row(k, 5, &device)?)?;
             let both = numbers(&quantized_linears(&[(&weights.quantized, None)], &vector)?)?;
             let (gates, ups) = both.split_at(rows);
             let expected: Vec<f64> = gates.iter().zip(ups).map(|(g, u)| silu(*g) * u).collect();
             let mut first = None;
             for _ in 0..2 {
                 let (done, noted) =
-                    recorded(|| quantized_swiglu(&weights.quantized, &vector, &ending));
+                    recorded(|| quantized_swiglu(&weights.quantized, &vector, &completion));
                 let made = done?;
                 if rows.is_multiple_of(256) {
                     assert_eq!(noted.kernels.len(), 1, "{what}: {:?}", noted.kernels);
@@ -232,29 +232,29 @@ fn what_does_not_fit_is_an_error() -> Result<()> {
     let weights = Weights::new(GgmlDType::Q8_0, 256, 64, &device)?;
     let matrix = &weights.quantized;
     let x = row(64, 1, &device)?;
-    let vector = QuantizedVector::of(&x)?;
-    let longer = QuantizedVector::of(&row(96, 1, &device)?)?;
+    let vector = Q8_1Activations::of(&x)?;
+    let longer = Q8_1Activations::of(&row(96, 1, &device)?)?;
     let (norm, sum) = (row(256, 2, &device)?, row(256, 3, &device)?);
     let short = row(255, 2, &device)?;
     let rms = RmsNorm {
         weight: &norm.squeeze(0)?,
         epsilon: EPSILON,
     };
-    let ending = Ending::new(32, &device)?;
+    let completion = CompletionCounters::new(32, &device)?;
     let on_cpu = Weights::new(GgmlDType::Q8_0, 256, 64, &Device::Cpu)?.quantized;
     let of_f16 = Weights::new(GgmlDType::F16, 256, 64, &device)?.quantized;
     assert!(!takes_vectors(&on_cpu) && !takes_vectors(&of_f16));
     let errors = [
         (
-            QuantizedVector::of(&x.to_dtype(DType::F16)?).err(),
+            Q8_1Activations::of(&x.to_dtype(DType::F16)?).err(),
             "one row of f32",
         ),
         (
-            QuantizedVector::of(&x.reshape((2, 32))?).err(),
+            Q8_1Activations::of(&x.reshape((2, 32))?).err(),
             "one row of f32",
         ),
         (
-            QuantizedVector::of(&x.to_device(&Device::Cpu)?).err(),
+            Q8_1Activations::of(&x.to_device(&Device::Cpu)?).err(),
             "made on a GPU",
         ),
         (
@@ -271,11 +271,11 @@ fn what_does_not_fit_is_an_error() -> Result<()> {
             "one contiguous row of 256",
         ),
         (
-            quantized_add_norm(matrix, &vector, &short, rms, &ending).err(),
+            quantized_add_norm(matrix, &vector, &short, rms, &completion).err(),
             "the sum",
         ),
         (
-            quantized_swiglu(matrix, &vector, &ending).err(),
+            quantized_swiglu(matrix, &vector, &completion).err(),
             "an ending for 32 elements",
         ),
     ];
@@ -286,10 +286,10 @@ fn what_does_not_fit_is_an_error() -> Result<()> {
     // The composed norm's error, where that is what runs.
     let odd = Weights::new(GgmlDType::Q8_0, 96, 64, &device)?;
     let sum = sum.narrow(1, 0, 96)?.contiguous()?;
-    assert!(quantized_add_norm(&odd.quantized, &vector, &sum, rms, &ending).is_err());
+    assert!(quantized_add_norm(&odd.quantized, &vector, &sum, rms, &completion).is_err());
     let mut random = Random::new(1);
     let empty = Tensor::from_vec(normal(&mut random, 0), (1, 0), &device)?;
-    assert!(QuantizedVector::of(&empty).is_err());
+    assert!(Q8_1Activations::of(&empty).is_err());
     ops::rms_norm(&x, &row(64, 2, &device)?.squeeze(0)?, EPSILON)?;
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use candle_core::quantized::QTensor;
 use candle_core::{bail, DType, Result, Tensor};
-use candle_rocm_backend::ops::{self, QuantizedVector, RmsNorm, Scores};
+use candle_rocm_backend::ops::{self, Q8_1Activations, RmsNorm, Scores};
 
 use crate::cache::Cache;
 use crate::linear::Linear;
@@ -38,7 +38,7 @@ pub(crate) fn forward(
     let scale = 1. / (weights.shape.head_dim as f64).sqrt();
     let norm = |weight| RmsNorm { weight, epsilon };
     let normed = ops::rms_norm(&x, &first.attention_norm, epsilon)?;
-    let (mut x, mut vector) = (x, QuantizedVector::of(&normed)?);
+    let (mut x, mut vector) = (x, Q8_1Activations::of(&normed)?);
     for (n, layer) in weights.layers.iter().enumerate() {
         let qkv = products(&layer.qkv, &vector)?.unsqueeze(0)?;
         let scores = Scores {
@@ -54,21 +54,21 @@ pub(crate) fn forward(
             &attention,
             &x,
             norm(&layer.gated_norm),
-            &cache.ending,
+            &cache.completion,
         )?;
         let gated = match &layer.gate_up[..] {
-            [both] => ops::quantized_swiglu(of_vectors(both)?.0, &vector, &cache.ending)?,
-            apart => QuantizedVector::of(&ops::swiglu_packed(&products(apart, &vector)?)?)?,
+            [both] => ops::quantized_swiglu(of_vectors(both)?.0, &vector, &cache.completion)?,
+            apart => Q8_1Activations::of(&ops::swiglu_packed(&products(apart, &vector)?)?)?,
         };
         let next = weights.layers.get(n + 1);
         let next = next.map_or(&weights.norm, |next| &next.attention_norm);
         let (down, _) = of_vectors(&layer.down)?;
-        (x, vector) = ops::quantized_add_norm(down, &gated, &x, norm(next), &cache.ending)?;
+        (x, vector) = ops::quantized_add_norm(down, &gated, &x, norm(next), &cache.completion)?;
     }
     products(std::slice::from_ref(&weights.head), &vector)
 }
 
-fn products(products: &[Linear], x: &QuantizedVector) -> Result<Tensor> {
+fn products(products: &[Linear], x: &Q8_1Activations) -> Result<Tensor> {
     let products: Vec<_> = products.iter().map(of_vectors).collect::<Result<_>>()?;
     ops::quantized_linears(&products, x)
 }

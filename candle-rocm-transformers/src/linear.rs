@@ -105,7 +105,7 @@ impl Linear {
         matches!(self.weight, Weight::Quantized(_))
     }
 
-    /// The quantised weights and the bias, if products with a [`ops::QuantizedVector`] are there for them.
+    /// The quantised weights and the bias, if products with a [`ops::Q8_1Activations`] are there for them.
     pub(crate) fn of_vectors(&self) -> Option<(&QTensor, Option<&Tensor>)> {
         match &self.weight {
             Weight::Quantized(QMatMul::QTensor(weight)) if ops::takes_vectors(weight) => {

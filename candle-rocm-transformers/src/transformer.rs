@@ -2,7 +2,7 @@
 //! they read.
 
 use candle_core::{bail, DType, Device, Result, Tensor};
-use candle_rocm_backend::ops::{Ending, KvCache, Rotary, Scores};
+use candle_rocm_backend::ops::{CompletionCounters, KvCache, Rotary, Scores};
 
 use crate::cache::Cache;
 use crate::chained;
@@ -156,7 +156,7 @@ impl Transformer {
             layers: (0..self.weights.layers.len())
                 .map(layer)
                 .collect::<Result<_>>()?,
-            ending: Ending::new(self.longest_vector(), self.device())?,
+            completion: CompletionCounters::new(self.longest_vector(), self.device())?,
             rotary: self
                 .weights
                 .frequencies

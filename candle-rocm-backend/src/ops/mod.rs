@@ -50,7 +50,14 @@ pub use linear::linear;
 pub use norm::{add_layer_norm, add_rms_norm, layer_norm, rms_norm};
 pub use normed_linear::{normed_linear, normed_swiglu};
 pub use quantized::{
-    quantized_add_norm, quantized_linears, quantized_swiglu, takes_vectors, Ending,
-    QuantizedVector, RmsNorm,
+    quantized_add_norm, quantized_linears, quantized_swiglu, takes_vectors, CompletionCounters,
+    Q8_1Activations, RmsNorm,
 };
 pub use softmax::{log_softmax, scaled_masked_softmax, softmax};
+
+/// The name before 0.1.1 of [`Q8_1Activations`].
+#[deprecated(since = "0.1.1", note = "it is Q8_1Activations")]
+pub type QuantizedVector = Q8_1Activations;
+/// The name before 0.1.1 of [`CompletionCounters`].
+#[deprecated(since = "0.1.1", note = "it is CompletionCounters")]
+pub type Ending = CompletionCounters;

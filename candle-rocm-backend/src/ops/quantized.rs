@@ -21,12 +21,12 @@ const BLOCK: usize = mmvq::BLOCK as usize;
 
 /// A vector as products of quantised matrices take it: signed bytes, with a scale for each 32 (GGUF's q8_1), on a GPU.
 #[derive(Clone, Debug)]
-pub struct QuantizedVector {
+pub struct Q8_1Activations {
     bytes: Tensor,
     elements: usize,
 }
 
-impl QuantizedVector {
+impl Q8_1Activations {
     /// `x`, f32 of one row or none: (..., k).
     ///
     /// # Errors
@@ -115,9 +115,9 @@ impl QuantizedVector {
 /// How kernels know which of their workgroups end last: counters, zero between launches, for launches that follow one
 /// another, as on one stream.
 #[derive(Clone, Debug)]
-pub struct Ending(Tensor);
+pub struct CompletionCounters(Tensor);
 
-impl Ending {
+impl CompletionCounters {
     /// For vectors of up to `elements`, on `device`.
     ///
     /// # Errors
@@ -127,11 +127,11 @@ impl Ending {
         Ok(Self(Tensor::zeros(counters, DType::U32, device)?))
     }
 
-    fn check(&self, operator: &str, elements: usize, x: &QuantizedVector) -> Result<()> {
-        check_device(operator, "the ending", &self.0, &x.bytes)?;
+    fn check(&self, operator: &str, elements: usize, x: &Q8_1Activations) -> Result<()> {
+        check_device(operator, "the completion counters", &self.0, &x.bytes)?;
         let most = self.0.elem_count() * BLOCK;
         if elements > most {
-            bail!("{operator}: an ending for {most} elements, and the vector made has {elements}");
+            bail!("{operator}: completion counters for {most} elements, and the vector made has {elements}");
         }
         Ok(())
     }
@@ -146,7 +146,7 @@ pub struct RmsNorm<'a> {
     pub epsilon: f64,
 }
 
-/// Whether products with this matrix take a [`QuantizedVector`]: it is on a GPU, and in a format that has kernels for it.
+/// Whether products with this matrix take a [`Q8_1Activations`]: it is on a GPU, and in a format that has kernels for it.
 pub fn takes_vectors(weight: &QTensor) -> bool {
     matches!(weight.device(), Device::Cuda(_)) && weight.rank() == 2 && format(weight).is_some()
 }
@@ -158,7 +158,7 @@ pub fn takes_vectors(weight: &QTensor) -> bool {
 /// A format without a kernel, or shapes, dtypes or devices that do not fit.
 pub fn quantized_linears(
     products: &[(&QTensor, Option<&Tensor>)],
-    x: &QuantizedVector,
+    x: &Q8_1Activations,
 ) -> Result<Tensor> {
     let device = cuda(x)?;
     let mut matrices = Vec::with_capacity(products.len());
@@ -186,28 +186,28 @@ pub fn quantized_linears(
 /// As [`quantized_linears`], and as [`rms_norm`].
 pub fn quantized_add_norm(
     weight: &QTensor,
-    x: &QuantizedVector,
+    x: &Q8_1Activations,
     sum: &Tensor,
     norm: RmsNorm,
-    ending: &Ending,
-) -> Result<(Tensor, QuantizedVector)> {
+    completion: &CompletionCounters,
+) -> Result<(Tensor, Q8_1Activations)> {
     let device = cuda(x)?;
     let matrix = Matrix::of("quantized_add_norm", weight, x)?;
     check_addend("quantized_add_norm", "the sum", sum, matrix.rows, x)?;
-    ending.check("quantized_add_norm", 1, x)?;
+    completion.check("quantized_add_norm", 1, x)?;
     let mut result = allocate(device, DType::F32, matrix.rows)?;
     let shape = Shape::from((1, matrix.rows));
     if !matrix.rows.is_multiple_of(TOGETHER) {
         matrix.product(device, x, Some(sum), (&mut result, 0), None)?;
         let result = plain(result, &shape);
         let normed = rms_norm(&result, norm.weight, norm.epsilon)?;
-        return Ok((result, QuantizedVector::of(&normed)?));
+        return Ok((result, Q8_1Activations::of(&normed)?));
     }
     check_vector("quantized_add_norm", "the norm", norm.weight, sum)?;
-    let mut vector = QuantizedVector::memory(device, matrix.rows)?;
-    let next = (norm, ending, &mut vector);
+    let mut vector = Q8_1Activations::memory(device, matrix.rows)?;
+    let next = (norm, completion, &mut vector);
     matrix.product(device, x, Some(sum), (&mut result, 0), Some(next))?;
-    let vector = QuantizedVector::from_memory(vector, matrix.rows);
+    let vector = Q8_1Activations::from_memory(vector, matrix.rows);
     Ok((plain(result, &shape), vector))
 }
 
@@ -215,27 +215,27 @@ pub fn quantized_add_norm(
 /// (2 n, k), with a vector of k: in one launch where n is a multiple of 256.
 ///
 /// # Errors
-/// As [`quantized_linears`]; an odd number of rows; an ending for fewer than n elements.
+/// As [`quantized_linears`]; an odd number of rows; completion counters for fewer than n elements.
 pub fn quantized_swiglu(
     weight: &QTensor,
-    x: &QuantizedVector,
-    ending: &Ending,
-) -> Result<QuantizedVector> {
+    x: &Q8_1Activations,
+    completion: &CompletionCounters,
+) -> Result<Q8_1Activations> {
     let device = cuda(x)?;
     let matrix = Matrix::of("quantized_swiglu", weight, x)?;
     let rows = matrix.rows / 2;
-    ending.check("quantized_swiglu", rows, x)?;
+    completion.check("quantized_swiglu", rows, x)?;
     if matrix.rows % 2 != 0 || !rows.is_multiple_of(TOGETHER) {
         let both = quantized_linears(&[(weight, None)], x)?;
-        return QuantizedVector::of(&swiglu_packed(&both)?);
+        return Q8_1Activations::of(&swiglu_packed(&both)?);
     }
-    let mut vector = QuantizedVector::memory(device, rows)?;
+    let mut vector = Q8_1Activations::memory(device, rows)?;
     let mut made = allocate(device, DType::F32, rows)?;
     let stream = device.cuda_stream();
     let (address, _guard) = address_of(weight, &stream)?;
     let (to_made, _made) = write(&mut made, &stream)?;
     let (to_vector, written) = write(&mut vector, &stream)?;
-    let operands = [Some(&x.bytes), Some(&ending.0)];
+    let operands = [Some(&x.bytes), Some(&completion.0)];
     with_addresses("quantized_swiglu", &stream, operands, |[x, counters]| {
         let matrix = matrix.at(address, x)?;
         // SAFETY: a matrix of 2 * rows by as many elements as the vector has, memory for `rows`, and a counter for each
@@ -244,7 +244,7 @@ pub fn quantized_swiglu(
             .map_err(Error::wrap)
     })?;
     drop(written);
-    Ok(QuantizedVector::from_memory(vector, rows))
+    Ok(Q8_1Activations::from_memory(vector, rows))
 }
 
 /// The format as kernels have it, if they do.
@@ -274,7 +274,7 @@ struct Matrix<'a> {
 }
 
 impl<'a> Matrix<'a> {
-    fn of(operator: &'static str, weight: &'a QTensor, x: &QuantizedVector) -> Result<Self> {
+    fn of(operator: &'static str, weight: &'a QTensor, x: &Q8_1Activations) -> Result<Self> {
         let Some(format) = format(weight) else {
             bail!(
                 "{operator}: there is no kernel for {:?}: dequantise it",
@@ -320,20 +320,20 @@ impl<'a> Matrix<'a> {
     fn product(
         &self,
         device: &CudaDevice,
-        x: &QuantizedVector,
+        x: &Q8_1Activations,
         addend: Option<&Tensor>,
         (result, first): (&mut CudaStorage, usize),
-        next: Option<(RmsNorm, &Ending, &mut CudaStorage)>,
+        next: Option<(RmsNorm, &CompletionCounters, &mut CudaStorage)>,
     ) -> Result<()> {
         let stream = device.cuda_stream();
         let first = int(self.operator, "results", first)?;
         let (address, _guard) = address_of(self.weight, &stream)?;
         let (result, _written) = write(result, &stream)?;
         let (norm, made) = match next {
-            Some((norm, ending, vector)) => {
+            Some((norm, completion, vector)) => {
                 let kernel = format_args!("chained_{}", self.format.name);
                 check_contiguous(kernel, norm.weight)?;
-                (Some((norm, ending)), Some(write(vector, &stream)?))
+                (Some((norm, completion)), Some(write(vector, &stream)?))
             }
             None => (None, None),
         };
@@ -341,7 +341,7 @@ impl<'a> Matrix<'a> {
             Some(&x.bytes),
             addend,
             norm.map(|(norm, _)| norm.weight),
-            norm.map(|(_, Ending(counter))| counter),
+            norm.map(|(_, CompletionCounters(counter))| counter),
         ];
         with_addresses(self.operator, &stream, operands, |addresses| {
             let [x, addend, weight, counter] = addresses;
@@ -362,7 +362,7 @@ impl<'a> Matrix<'a> {
     }
 }
 
-fn cuda(x: &QuantizedVector) -> Result<&CudaDevice> {
+fn cuda(x: &Q8_1Activations) -> Result<&CudaDevice> {
     match x.bytes.device() {
         Device::Cuda(device) => Ok(device),
         other => bail!("a quantised vector on {:?}", other.location()),
@@ -374,7 +374,7 @@ fn check_addend(
     name: &str,
     addend: &Tensor,
     rows: usize,
-    x: &QuantizedVector,
+    x: &Q8_1Activations,
 ) -> Result<()> {
     check_device(operator, name, addend, &x.bytes)?;
     let fits = addend.elem_count() == rows && addend.dims().last() == Some(&rows);

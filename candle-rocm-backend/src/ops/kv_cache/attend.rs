@@ -15,7 +15,7 @@ use super::scores::Scores;
 use crate::ops::attention::attention_composed;
 use crate::ops::launch::{allocate, compute_units, grid, int, launch, launch_of, Arg};
 use crate::ops::node::plain;
-use crate::ops::quantized::QuantizedVector;
+use crate::ops::quantized::Q8_1Activations;
 
 impl KvCache {
     /// The attention of `queries`, (batch, steps, heads, dim), to what is kept, their own keys and values included: step s
@@ -93,7 +93,7 @@ impl KvCache {
         let quantized = vector && (splits == 1 || counters.is_some());
         let elements = rows * heads * self.dim;
         let result = match quantized {
-            true => QuantizedVector::memory(device, elements)?,
+            true => Q8_1Activations::memory(device, elements)?,
             false => allocate(device, dtype, elements)?,
         };
         Ok(Attend {

@@ -9,7 +9,7 @@ use super::memory::KvCache;
 use super::scores::Scores;
 use crate::ops::attention::attention;
 use crate::ops::node::plain;
-use crate::ops::quantized::QuantizedVector;
+use crate::ops::quantized::Q8_1Activations;
 
 impl KvCache {
     /// [`KvCache::normed`], if there are norms, [`KvCache::append`] and [`KvCache::attend`]: of a step of one token, which
@@ -89,7 +89,7 @@ impl KvCache {
         rotary: &Rotary,
         position: &Tensor,
         scores: &Scores,
-    ) -> Result<QuantizedVector> {
+    ) -> Result<Q8_1Activations> {
         let (steps, heads) = self.check_packed(packed)?;
         if self.batch * steps != 1 {
             bail!("append_and_attend_vector: {steps} tokens of {} sequences, and one is what it takes", self.batch);
@@ -108,12 +108,12 @@ impl KvCache {
             self.both.inplace_op1(&attend)?;
             let result = attend.result.into_inner();
             return match attend.quantized {
-                true => Ok(QuantizedVector::from_memory(result, elements)),
-                false => QuantizedVector::of(&plain(result, &Shape::from(elements))),
+                true => Ok(Q8_1Activations::from_memory(result, elements)),
+                false => Q8_1Activations::of(&plain(result, &Shape::from(elements))),
             };
         }
         let result = self.append_and_attend(packed, norms, rotary, position, scores)?;
-        QuantizedVector::of(&result.flatten_all()?)
+        Q8_1Activations::of(&result.flatten_all()?)
     }
 
     fn check_step(
