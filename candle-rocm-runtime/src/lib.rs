@@ -1,13 +1,13 @@
 //! Everything between Candle and an AMD GPU that is not a kernel: the host layer that Candle's CUDA
 //! backend finds under `cudarc`'s name.
 //!
-//! The files stand on floors; each imports only from its own and from those before it, and no files import each other
-//! in a circle (`tests/floors.rs` holds them to it):
+//! The files stand in layers; each imports only from its own and from those before it, and no files import each other
+//! in a circle (`tests/layers.rs` holds them to it):
 //!
 //! 1. base: [`error`], [`dtype`], [`cuda_names`], [`enqueued`], and [`hip`]: HIP as one table of functions, filled from AMD's library
 //!    or from the emulator;
 //! 2. [`runtime`]: which of them this process uses;
-//! 3. [`device`]: its GPUs, and where the floors above keep what they have for each; [`plan`]: what all plans of launches are
+//! 3. [`device`]: its GPUs, and where the layers above keep what they have for each; [`plan`]: what all plans of launches are
 //!    made of, and where they are kept;
 //! 4. order: what names a stream, the streams that live, what is done when one ends;
 //! 5. [`pool`]: device memory, allocated and freed in the order of streams;
@@ -21,7 +21,7 @@
 //!     [`foreign`]: launches from C functions; [`blas_lt`] gives cuBLASLt's and
 //!     [`driver_api`] the driver's, [`raw_handles`] by HIP's handles; linked: CUDA's runtime for C++ that a program links.
 //!
-//! A type of a lower floor gets methods on upper ones: [`Device::pool`] is in the pool's file, [`Stream::launch_builder`]
+//! A type of a lower layer gets methods on upper ones: [`Device::pool`] is in the pool's file, [`Stream::launch_builder`]
 //! in the launches'. What belongs to a GPU is kept by its owner, not by [`Device`].
 //!
 //! ```
@@ -68,7 +68,7 @@ pub mod rng;
 pub mod runtime;
 pub mod stream;
 
-// Each floor's modules under the crate's own name. Inside the crate they are imported from where they are.
+// Each layer's modules under the crate's own name. Inside the crate they are imported from where they are.
 pub use base::{cuda_names, dtype, enqueued, error, hip};
 /// The variables of the environment, which the crates above name in their errors.
 pub use candle_rocm_variables as variables;

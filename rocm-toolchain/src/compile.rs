@@ -99,8 +99,8 @@ pub fn module(source: &Path) -> &str {
 /// A folder or file cannot be read, or two files make one module.
 pub fn sources(kernels: &Path, contents: &Contents) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
-    for room in entries(kernels)?.iter().filter(|room| room.is_dir()) {
-        let files = entries(room)?.into_iter();
+    for folder in entries(kernels)?.iter().filter(|folder| folder.is_dir()) {
+        let files = entries(folder)?.into_iter();
         found.extend(files.filter(|file| file.extension().is_some_and(|end| end == "cu")));
     }
     let mut sized = Vec::new();

@@ -3,7 +3,7 @@
 //! Builds of this project's kernels, compilers of other people's CUDA and what compiles when a program runs stand on this
 //! crate. It prints nothing: what a user should hear of work that succeeded is returned as [`Notices`].
 //!
-//! Files, from the lowest floor up:
+//! Files, from the lowest layer up:
 //!
 //! 1. [`variables`] of the environment; [`topology`]: the machine's GPUs, by their driver; [`lock`]: what a Cargo.lock
 //!    says of the crates in a build; [`stand_ins`]: what `-lcudart` finds;

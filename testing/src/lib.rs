@@ -7,7 +7,7 @@
 //! - [`process`]: a test in a process of its own, and how that ended.
 //! - [`sources`]: the files of the repository.
 //! - [`stand_in`]: the emulator's `libamdhip64.so`.
-//! - [`floors`]: the order in which a crate's files may import one another.
+//! - [`layers`]: the order in which a crate's files may import one another.
 //! - [`toolchain`], [`hip`], [`llvm`]: the compiler for GPUs, HIP sources compiled with it, LLVM's tools.
 //! - [`gpu`], [`listing`]: kernels on the emulator alone; its disassembly beside LLVM's.
 
@@ -21,8 +21,8 @@ pub mod stand_in;
 #[cfg(feature = "activations")]
 pub mod activations;
 
-#[cfg(feature = "floors")]
-pub mod floors;
+#[cfg(feature = "layers")]
+pub mod layers;
 
 #[cfg(feature = "tools")]
 pub mod hip;

@@ -1,10 +1,10 @@
 //! In no library and no program of the workspace do files import each other in a circle. Which floor a file stands on is
-//! for the crate's own `tests/floors.rs` to say.
+//! for the crate's own `tests/layers.rs` to say.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use candle_rocm_testing::floors::{House, Problem};
+use candle_rocm_testing::layers::{House, Problem};
 
 /// Crates whose circles are let be, each with the reason. One that has no circle any more must go.
 const WITH_CIRCLES: &[(&str, &str)] = &[];

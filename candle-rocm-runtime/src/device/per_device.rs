@@ -1,4 +1,4 @@
-//! What a floor above keeps for each GPU.
+//! What a layer above keeps for each GPU.
 
 use std::sync::OnceLock;
 

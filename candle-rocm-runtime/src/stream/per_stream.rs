@@ -1,4 +1,4 @@
-//! What a floor above keeps for each stream of a GPU, and hands on to another when a stream is gone.
+//! What a layer above keeps for each stream of a GPU, and hands on to another when a stream is gone.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -196,7 +196,7 @@ impl Stream {
         StreamKey::of(self.raw())
     }
 
-    /// What the floors below need to know of it. One that was created here is not ordered with the legacy default
+    /// What the layers below need to know of it. One that was created here is not ordered with the legacy default
     /// stream; of a borrowed one nobody knows.
     #[inline]
     pub(crate) fn handle(&self) -> StreamHandle {

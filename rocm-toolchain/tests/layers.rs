@@ -1,11 +1,11 @@
-//! The files stand on floors, and import only what is on their own or below.
+//! The files stand in layers, and import only what is on their own or below.
 
 use std::path::Path;
 
-use candle_rocm_testing::floors::{Floor, House};
+use candle_rocm_testing::layers::{House, Layer};
 
 /// From the lowest up.
-const FLOORS: &[Floor<'static>] = &[
+const LAYERS: &[Layer<'static>] = &[
     (
         "what the machine and the environment say",
         &["variables", "topology", "lock", "stand_ins"],
@@ -22,7 +22,7 @@ const FLOORS: &[Floor<'static>] = &[
 ];
 
 #[test]
-fn files_import_only_from_their_floor_and_below_and_in_no_circle() {
+fn files_import_only_from_their_layer_and_below_and_in_no_circle() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs");
-    House::read(&root).unwrap().assert_floors(FLOORS);
+    House::read(&root).unwrap().assert_layers(LAYERS);
 }

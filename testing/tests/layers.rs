@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use candle_rocm_testing::floors::{Floor, House, Problem};
+use candle_rocm_testing::layers::{House, Layer, Problem};
 
-const FLOORS: [Floor<'static>; 2] = [("low", &["low"]), ("high", &["high"])];
+const LAYERS: [Layer<'static>; 2] = [("low", &["low"]), ("high", &["high"])];
 
 /// A crate of these files, read.
 fn house(files: &[(&str, &str)]) -> House {
@@ -20,7 +20,7 @@ fn house(files: &[(&str, &str)]) -> House {
 /// The (from, to) of each import that points upwards.
 fn upward(house: &House) -> Vec<(String, String)> {
     let name = |path: &Path| path.display().to_string();
-    let problems = house.problems(&FLOORS).into_iter();
+    let problems = house.problems(&LAYERS).into_iter();
     problems
         .filter_map(|problem| match problem {
             Problem::Upward { import, .. } => Some((name(&import.from), name(&import.to))),
@@ -41,11 +41,11 @@ fn downward_imports_are_right() {
         ),
         ("low.rs", "pub struct Cellar;"),
     ]);
-    assert_eq!(house.problems(&FLOORS), []);
+    assert_eq!(house.problems(&LAYERS), []);
     assert_eq!(house.imports().filter(|i| !i.handed_on).count(), 1);
 }
 
-/// However it is written, an import of the upper floor is found.
+/// However it is written, an import of the upper layer is found.
 #[test]
 fn upward_imports_are_found() {
     for text in [
@@ -93,7 +93,7 @@ fn circles_are_found_within_a_floor() {
         ("low/one.rs", "use super::two::Two; pub struct One(Two);"),
         ("low/two.rs", "pub struct Two; fn f(_: super::One) {}"),
     ]);
-    let problems = house.problems(&FLOORS);
+    let problems = house.problems(&LAYERS);
     let [Problem::Circle(imports)] = problems.as_slice() else {
         panic!("{problems:?}");
     };
@@ -117,9 +117,9 @@ fn handing_on_makes_no_circle() {
         ]
     };
     let facade = house(&files("mod one; pub use one::One; pub struct Size;"));
-    assert_eq!(facade.problems(&FLOORS), []);
+    assert_eq!(facade.problems(&LAYERS), []);
     let user = house(&files("mod one; use one::One; pub struct Size;"));
-    assert!(matches!(user.problems(&FLOORS)[..], [Problem::Circle(_)]));
+    assert!(matches!(user.problems(&LAYERS)[..], [Problem::Circle(_)]));
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn each_file_stands_on_a_floor_and_each_floor_has_files() {
         ("other.rs", ""),
     ]);
     let lines: Vec<String> = house
-        .problems(&FLOORS)
+        .problems(&LAYERS)
         .iter()
         .map(ToString::to_string)
         .collect();
@@ -156,7 +156,7 @@ fn each_file_stands_on_a_floor_and_each_floor_has_files() {
     );
 }
 
-/// A file that a floor names more closely than its folder stands there.
+/// A file that a layer names more closely than its folder stands there.
 #[test]
 fn the_longest_name_decides() {
     let house = house(&[
@@ -164,8 +164,8 @@ fn the_longest_name_decides() {
         ("low/mod.rs", "mod roof;"),
         ("low/roof.rs", "struct Tile; fn f() { super::roof::Tile; }"),
     ]);
-    let floors: [Floor; 2] = [("low", &["low"]), ("high", &["low::roof"])];
-    assert_eq!(house.problems(&floors), []);
+    let layers: [Layer; 2] = [("low", &["low"]), ("high", &["low::roof"])];
+    assert_eq!(house.problems(&layers), []);
 }
 
 #[test]

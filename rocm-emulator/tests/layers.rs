@@ -1,11 +1,11 @@
-//! The emulator's files stand on floors, and import only what is on their own or below, in no circle.
+//! The emulator's files stand in layers, and import only what is on their own or below, in no circle.
 
 use std::path::Path;
 
-use candle_rocm_testing::floors::{Floor, House};
+use candle_rocm_testing::layers::{House, Layer};
 
 /// From the lowest up.
-const LIBRARY: &[Floor<'static>] = &[
+const LIBRARY: &[Layer<'static>] = &[
     ("what goes wrong", &["trouble"]),
     ("instructions", &["isa"]),
     ("memory", &["memory", "fault"]),
@@ -59,15 +59,15 @@ const LIBRARY: &[Floor<'static>] = &[
 ];
 
 /// The same of the tool.
-const TOOL: &[Floor<'static>] = &[
+const TOOL: &[Layer<'static>] = &[
     ("arguments", &["values", "args"]),
     ("code objects", &["source"]),
     ("commands", &["listing", "launch"]),
 ];
 
-fn hold(root: &str, floors: &[Floor]) {
+fn hold(root: &str, layers: &[Layer]) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(root);
-    House::read(&root).unwrap().assert_floors(floors);
+    House::read(&root).unwrap().assert_layers(layers);
 }
 
 #[test]

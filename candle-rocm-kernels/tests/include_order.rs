@@ -1,11 +1,11 @@
-//! The kernels' files in order: none includes itself by way of others, each room includes only those that stand before
-//! it, and an include names the file from the folder of kernels on.
+//! The kernels' files in order: none includes itself by way of others, each folder includes only those that stand
+//! before it, and an include names the file from the folder of kernels on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Each may include itself and those before it.
-const ROOMS: [&str; 9] = [
+const FOLDERS: [&str; 9] = [
     "portable",
     "elementwise",
     "rows",
@@ -18,8 +18,8 @@ const ROOMS: [&str; 9] = [
 ];
 
 /// What each file includes, by paths from `folder` on.
-fn includes(folder: &Path) -> BTreeMap<String, Vec<String>> {
-    let (mut found, mut folders) = (BTreeMap::new(), vec![folder.to_path_buf()]);
+fn includes(root: &Path) -> BTreeMap<String, Vec<String>> {
+    let (mut found, mut folders) = (BTreeMap::new(), vec![root.to_path_buf()]);
     while let Some(next) = folders.pop() {
         for entry in std::fs::read_dir(&next).expect("a folder of kernels") {
             let path = entry.expect("its entry").path();
@@ -32,17 +32,17 @@ fn includes(folder: &Path) -> BTreeMap<String, Vec<String>> {
                 let rest = line.trim_start().strip_prefix("#include \"")?;
                 rest.split('"').next().map(str::to_string)
             });
-            let name = path.strip_prefix(folder).expect("it lies there");
+            let name = path.strip_prefix(root).expect("it lies there");
             found.insert(name.to_str().expect("a name").to_string(), named.collect());
         }
     }
     found
 }
 
-/// The place of a file's room.
-fn room(file: &str) -> Option<usize> {
-    let (room, _) = file.split_once('/')?;
-    ROOMS.iter().position(|name| *name == room)
+/// The place of a file's folder.
+fn folder_of(file: &str) -> Option<usize> {
+    let (folder, _) = file.split_once('/')?;
+    FOLDERS.iter().position(|name| *name == folder)
 }
 
 /// The files of a circle through `file`, if there is one.
@@ -72,15 +72,15 @@ fn circle(
 fn faults(files: &BTreeMap<String, Vec<String>>) -> Vec<String> {
     let mut faults = Vec::new();
     for (file, included) in files {
-        let Some(own) = room(file) else {
-            faults.push(format!("{file} lies in no room"));
+        let Some(own) = folder_of(file) else {
+            faults.push(format!("{file} lies in no folder of the order"));
             continue;
         };
         for other in included {
             if !files.contains_key(other) {
                 faults.push(format!("{file} includes {other}, which does not exist"));
-            } else if room(other).is_none_or(|place| place > own) {
-                faults.push(format!("{file} includes {other}, of a room above"));
+            } else if folder_of(other).is_none_or(|place| place > own) {
+                faults.push(format!("{file} includes {other}, of a folder above"));
             }
         }
         if let Some(files) = circle(file, files, &mut Vec::new(), &mut BTreeSet::new()) {
@@ -91,9 +91,9 @@ fn faults(files: &BTreeMap<String, Vec<String>>) -> Vec<String> {
 }
 
 #[test]
-fn rooms_are_in_order() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");
-    let files = includes(&folder);
+fn folders_are_in_order() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");
+    let files = includes(&root);
     assert!(files.len() > 40, "only {} files found", files.len());
     let faults = faults(&files);
     assert!(faults.is_empty(), "{}", faults.join("\n"));
@@ -110,7 +110,9 @@ fn disorder_is_found() {
         ("rows/b.cuh", "rows/b.cuh"),
     ]);
     let found = faults(&upwards);
-    assert!(found.iter().any(|fault| fault.contains("of a room above")));
+    assert!(found
+        .iter()
+        .any(|fault| fault.contains("of a folder above")));
     assert!(found
         .iter()
         .any(|fault| fault.contains("a circle: rows/b.cuh")));

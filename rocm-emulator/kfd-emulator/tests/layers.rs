@@ -1,11 +1,11 @@
-//! The library's files stand on floors, and import only what is on their own or below, in no circle.
+//! The library's files stand in layers, and import only what is on their own or below, in no circle.
 
 use std::path::Path;
 
-use candle_rocm_testing::floors::{Floor, House};
+use candle_rocm_testing::layers::{House, Layer};
 
 /// From the lowest up.
-const LIBRARY: &[Floor<'static>] = &[
+const LIBRARY: &[Layer<'static>] = &[
     ("words", &["abi", "clock", "ending", "file"]),
     ("host memory", &["host_ranges"]),
     ("counts", &["counts"]),
@@ -20,5 +20,5 @@ const LIBRARY: &[Floor<'static>] = &[
 #[test]
 fn library_stands_in_order() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs");
-    House::read(&root).unwrap().assert_floors(LIBRARY);
+    House::read(&root).unwrap().assert_layers(LIBRARY);
 }

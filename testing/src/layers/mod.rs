@@ -1,11 +1,11 @@
-//! Holds a crate to its floors: each file imports only from its own floor and from those below, and no files import
+//! Holds a crate to its layers: each file imports only from its own layer and from those below, and no files import
 //! each other in a circle.
 //!
 //! Imports are read from the source: `use` trees, and every path in code, in types and in macros' arguments that leads to
-//! another file of the crate. A re-export is followed to the file that defines what is meant, so that an upper floor
+//! another file of the crate. A re-export is followed to the file that defines what is meant, so that an upper layer
 //! cannot be reached by way of the crate's root. Code under `#[cfg(test)]` may import what it likes.
 //!
-//! What it cannot see: methods. An `impl` block of an upper floor adds methods to a type of a lower one, and a lower file
+//! What it cannot see: methods. An `impl` block of an upper layer adds methods to a type of a lower one, and a lower file
 //! that calls such a method names no file. What a glob import brings is charged to the module that the glob names.
 
 mod imports;
@@ -23,24 +23,24 @@ use tree::Tree;
 
 pub use imports::Import;
 
-/// A floor: its name, and the modules that stand on it (`"memory"`, `"hip::types"`). The longest name that fits a module
+/// A layer: its name, and the modules that stand on it (`"memory"`, `"hip::types"`). The longest name that fits a module
 /// decides.
-pub type Floor<'a> = (&'a str, &'a [&'a str]);
+pub type Layer<'a> = (&'a str, &'a [&'a str]);
 
 /// A fault in the order of a crate's files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// A file that no floor names.
+    /// A file that no layer names.
     NoFloor(PathBuf),
-    /// A floor's entry that fits no file.
+    /// A layer's entry that fits no file.
     Empty(String),
     /// An import of something that stands above.
     Upward {
         /// The import.
         import: Import,
-        /// The floor of the file that imports.
+        /// The layer of the file that imports.
         from: String,
-        /// The floor of what it imports; `None` if it stands on none, as the crate's root.
+        /// The layer of what it imports; `None` if it stands on none, as the crate's root.
         to: Option<String>,
     },
     /// Files that import each other.
@@ -115,13 +115,13 @@ impl House {
         self.imports.iter()
     }
 
-    /// What is wrong with the order of the files, with `floors` from the lowest up. The crate's root stands above all.
-    pub fn problems(&self, floors: &[Floor<'_>]) -> Vec<Problem> {
+    /// What is wrong with the order of the files, with `layers` from the lowest up. The crate's root stands above all.
+    pub fn problems(&self, layers: &[Layer<'_>]) -> Vec<Problem> {
         let mut problems = Vec::new();
         let mut floor_of: BTreeMap<&Path, usize> = BTreeMap::new();
         let mut used = BTreeSet::new();
         for (module, file) in self.tree.files() {
-            match floor_of_module(&module.join("::"), floors) {
+            match floor_of_module(&module.join("::"), layers) {
                 Some((index, name)) => {
                     used.insert(name);
                     floor_of.insert(file, index);
@@ -130,7 +130,7 @@ impl House {
                 None => problems.push(Problem::NoFloor(file.to_path_buf())),
             }
         }
-        let named = floors.iter().flat_map(|(_, modules)| *modules);
+        let named = layers.iter().flat_map(|(_, modules)| *modules);
         problems.extend(
             named
                 .filter(|name| !used.contains(*name))
@@ -144,8 +144,8 @@ impl House {
             if to.is_none_or(|to| to > from) {
                 problems.push(Problem::Upward {
                     import: import.clone(),
-                    from: floors[from].0.to_owned(),
-                    to: to.map(|to| floors[to].0.to_owned()),
+                    from: layers[from].0.to_owned(),
+                    to: to.map(|to| layers[to].0.to_owned()),
                 });
             }
         }
@@ -174,8 +174,8 @@ impl House {
     }
 
     /// Panics with every problem, a line each.
-    pub fn assert_floors(&self, floors: &[Floor<'_>]) {
-        let problems = self.problems(floors);
+    pub fn assert_layers(&self, layers: &[Layer<'_>]) {
+        let problems = self.problems(layers);
         let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
         assert!(
             problems.is_empty(),
@@ -186,9 +186,9 @@ impl House {
     }
 }
 
-/// The floor of a module, and the entry that says so.
-fn floor_of_module<'a>(module: &str, floors: &[Floor<'a>]) -> Option<(usize, &'a str)> {
-    let entries = floors
+/// The layer of a module, and the entry that says so.
+fn floor_of_module<'a>(module: &str, layers: &[Layer<'a>]) -> Option<(usize, &'a str)> {
+    let entries = layers
         .iter()
         .enumerate()
         .flat_map(|(index, (_, names))| names.iter().map(move |name| (index, *name)));
