@@ -7,7 +7,7 @@
 
 use rocm_gpus::costs;
 
-use crate::geometry::{untyped, Row};
+use crate::launch_heuristics::{untyped, Row};
 use crate::split::Split;
 use crate::Module;
 
@@ -226,7 +226,7 @@ pub fn splits(rows: u32, row: Row, compute_units: u32, reads_once: bool) -> Opti
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::geometry::{Geometry, Grid};
+    use crate::launch_heuristics::{Grid, LaunchHeuristic};
 
     #[test]
     fn few_long_rows_are_cut() {
@@ -273,22 +273,25 @@ mod tests {
     fn what_is_replaced_is_launched_with_a_workgroup_for_a_row() {
         for (module, name, split) in SPLITS {
             let kernel = format!("{name}_bf16");
-            let geometry = Geometry::of(module, &kernel);
-            let threads = match geometry {
-                Geometry::Rows { axis: 0, .. } => [1, 32, 1],
+            let heuristic = LaunchHeuristic::of(module, &kernel);
+            let threads = match heuristic {
+                LaunchHeuristic::Rows { axis: 0, .. } => [1, 32, 1],
                 _ => [32, 1, 1],
             };
             let asked = Grid {
                 workgroups: [5, 1, 1],
                 threads,
             };
-            assert_eq!(geometry.rows(asked), Some(5), "{kernel}");
+            assert_eq!(heuristic.rows(asked), Some(5), "{kernel}");
             assert_eq!(
                 SplitRows::of(module, &kernel).map(|of| of.kernels),
                 Some(split.kernels)
             );
             for name in split.names(&kernel) {
-                assert_eq!(Geometry::of(split.module.name(), &name), Geometry::AsAsked);
+                assert_eq!(
+                    LaunchHeuristic::of(split.module.name(), &name),
+                    LaunchHeuristic::AsAsked
+                );
                 assert!(SplitRows::of(split.module.name(), &name).is_none());
                 assert!(name.ends_with("_bf16") && name.starts_with("long_"));
             }

@@ -743,7 +743,7 @@ fn pairs_for_few_long_rows_take_what_they_get() {
 /// kernel's workgroup.
 #[test]
 fn geometries_read_arguments_of_their_kernels() {
-    use kernels::geometry::Geometry;
+    use kernels::launch_heuristics::LaunchHeuristic;
     use std::cell::RefCell;
     let gpus = kernels::architectures().iter();
     for arch in gpus.filter(|arch| arch.starts_with("gfx")) {
@@ -751,9 +751,9 @@ fn geometries_read_arguments_of_their_kernels() {
         for module in kernels::MODULES {
             let code = module.code_object(arch).expect("an embedded architecture");
             for (name, kernel) in support::kernels(&code) {
-                let geometry = Geometry::of(module.name(), &name);
+                let heuristic = LaunchHeuristic::of(module.name(), &name);
                 let read = RefCell::new(Vec::new());
-                geometry.told(0, |parameter| {
+                heuristic.told(0, |parameter| {
                     read.borrow_mut().push(parameter);
                     1
                 });
@@ -762,12 +762,12 @@ fn geometries_read_arguments_of_their_kernels() {
                     let found = kernel.arguments.get(parameter.number);
                     assert_eq!(found, Some(&expected), "{name} for {arch}: {parameter:?}");
                 }
-                if let Geometry::Rows { held, .. } = geometry {
+                if let LaunchHeuristic::Rows { held, .. } = heuristic {
                     let most = u64::from(held.threads);
                     assert!(kernel.max_workgroup <= most, "{name} for {arch}: {held:?}");
                 }
                 kinds.insert(
-                    format!("{geometry:?}")
+                    format!("{heuristic:?}")
                         .split(' ')
                         .next()
                         .map(str::to_string),

@@ -1,7 +1,7 @@
 //! What row and elementwise kernels execute: instructions, bytes against the least, lines against the least.
 
 use anyhow::{Context, Result};
-use candle_rocm_kernels::geometry::{self, Geometry, Gpu, Grid, Row};
+use candle_rocm_kernels::launch_heuristics::{self, Gpu, Grid, LaunchHeuristic, Row};
 use candle_rocm_kernels::{Module, BINARY, REDUCE, UNARY};
 use half::f16;
 use rocm_emulator::exec::{InstructionProfile, LaunchTime};
@@ -118,9 +118,9 @@ pub fn plan(target: Target, name: &str, weights: u64, columns: u32) -> Planned {
     };
     let row = Row {
         elements: columns.into(),
-        element_bytes: geometry::element_bytes(name),
+        element_bytes: launch_heuristics::element_bytes(name),
     };
-    let plan = Geometry::of(REDUCE.name(), name).plan(grid, row, gpu(target));
+    let plan = LaunchHeuristic::of(REDUCE.name(), name).plan(grid, row, gpu(target));
     Planned {
         rows: PLANNED_ROWS / plan.workgroups[0],
         threads: plan.threads,
@@ -323,12 +323,12 @@ fn prepare_elements(
         workgroups: [count.div_ceil(1024) as u32, 1, 1],
         threads: [1024, 1, 1],
     };
-    let geometry = Geometry::of(module.name(), kernel.name);
+    let heuristic = LaunchHeuristic::of(module.name(), kernel.name);
     let row = Row {
         elements: 0,
-        element_bytes: geometry::element_bytes(kernel.name),
+        element_bytes: launch_heuristics::element_bytes(kernel.name),
     };
-    let plan = geometry.plan(asked, row, gpu(device.target));
+    let plan = heuristic.plan(asked, row, gpu(device.target));
     let bytes = count * kernel.bytes;
     let mut buffers = Vec::new();
     for _ in 0..kernel.inputs {

@@ -1,7 +1,7 @@
 //! An emulated GPU with the kernels loaded, and one call that runs a kernel.
 
 use crate::elements::{from_bytes, to_bytes, Element};
-use candle_rocm_kernels::geometry::{self, Geometry, Grid, Row};
+use candle_rocm_kernels::launch_heuristics::{self, Grid, LaunchHeuristic, Row};
 use candle_rocm_kernels::Module;
 use candle_rocm_testing::gpu;
 use rocm_emulator::codeobject::LoadedCodeObject;
@@ -134,24 +134,24 @@ impl Gpu {
             workgroups: grid,
             threads: block,
         };
-        let gpu = geometry::Gpu {
+        let gpu = launch_heuristics::Gpu {
             compute_units,
             largest_workgroup,
         };
-        let geometry = Geometry::of(module.name(), name);
-        let told = geometry.told(0, |parameter| match &args[parameter.number] {
+        let heuristic = LaunchHeuristic::of(module.name(), name);
+        let told = heuristic.told(0, |parameter| match &args[parameter.number] {
             Arg::N(value) => *value as u64,
             Arg::I(value) => *value as u64,
             _ => panic!("{name} has no number at {parameter:?}"),
         });
-        let asked = geometry
+        let asked = heuristic
             .meant(asked, told)
             .expect("a grid that can be made");
         let row = Row {
             elements: told.row,
-            element_bytes: geometry::element_bytes(name),
+            element_bytes: launch_heuristics::element_bytes(name),
         };
-        let plan = geometry.plan(asked, row, gpu);
+        let plan = heuristic.plan(asked, row, gpu);
         (plan.workgroups, plan.threads)
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use candle_rocm_kernels::geometry::Geometry;
+use candle_rocm_kernels::launch_heuristics::LaunchHeuristic;
 use candle_rocm_kernels::long_sort::LongSort;
 use candle_rocm_kernels::split_rows::SplitRows;
 
@@ -17,7 +17,7 @@ pub(crate) struct LoadedFunction {
     /// LDS bytes it has of its own.
     pub(crate) static_lds: u32,
     /// What it is launched with, whatever is asked for.
-    pub(crate) geometry: Geometry,
+    pub(crate) heuristic: LaunchHeuristic,
     /// Bytes of the elements it reads.
     pub(crate) element_bytes: u64,
     /// What is launched instead where this kernel is slow or cannot be launched.

@@ -2,7 +2,9 @@
 
 use std::ffi::c_void;
 
-use candle_rocm_kernels::geometry::{Geometry, Gpu, Grid, Parameter, Row, Told, MOST_COUNTED};
+use candle_rocm_kernels::launch_heuristics::{
+    Gpu, Grid, LaunchHeuristic, Parameter, Row, Told, MOST_COUNTED,
+};
 
 use super::function::Instead;
 use super::long_sort::SortLaunch;
@@ -216,7 +218,7 @@ impl<'a> LaunchArgs<'a> {
                 Ok(grid)
             };
         }
-        let meant = self.function.loaded.geometry.meant(grid, told);
+        let meant = self.function.loaded.heuristic.meant(grid, told);
         meant.map_err(|reason| asked.refusal(self.function, reason))
     }
 
@@ -230,7 +232,7 @@ impl<'a> LaunchArgs<'a> {
         let (stream, given) = (self.stream, self.args.as_slice());
         let (launched, what) = match instead {
             Instead::Split(split) => {
-                let rows = kernel.geometry.rows(grid)?;
+                let rows = kernel.heuristic.rows(grid)?;
                 let launch =
                     SplitLaunch::of(split, rows, self.row(told), self.gpu().compute_units)?;
                 // SAFETY: the caller's promise.
@@ -256,13 +258,13 @@ impl<'a> LaunchArgs<'a> {
         )
     }
 
-    /// The grid of the kernel's own [`Geometry`] instead of the one asked for.
+    /// The grid of the kernel's own [`LaunchHeuristic`] instead of the one asked for.
     fn chosen(&self, asked: LaunchConfig, grid: Grid, told: Told) -> LaunchConfig {
-        let geometry = self.function.loaded.geometry;
-        if geometry == Geometry::AsAsked {
+        let heuristic = self.function.loaded.heuristic;
+        if heuristic == LaunchHeuristic::AsAsked {
             return asked;
         }
-        let grid = geometry.plan(grid, self.row(told), self.gpu());
+        let grid = heuristic.plan(grid, self.row(told), self.gpu());
         LaunchConfig {
             grid_dim: grid.workgroups.into(),
             block_dim: grid.threads.into(),
@@ -284,8 +286,8 @@ impl<'a> LaunchArgs<'a> {
 
     /// What the arguments say whose addresses `argument` gives.
     fn told_by(&self, argument: impl Fn(usize) -> Option<*mut c_void>) -> Told {
-        let geometry = self.function.loaded.geometry;
-        geometry.told(self.longest, |Parameter { number, bytes }| {
+        let heuristic = self.function.loaded.heuristic;
+        heuristic.told(self.longest, |Parameter { number, bytes }| {
             let Some(value) = argument(number) else {
                 return 0;
             };

@@ -5,7 +5,7 @@ use std::ffi::CString;
 use std::fmt;
 use std::sync::Arc;
 
-use candle_rocm_kernels::geometry::{self, Geometry};
+use candle_rocm_kernels::launch_heuristics::{self, LaunchHeuristic};
 use candle_rocm_kernels::{architectures, architectures_reason, KernelError};
 use foldhash::fast::RandomState;
 use parking_lot::RwLock;
@@ -133,12 +133,12 @@ impl LoadedModule {
                 .filter(|&n| n != 0)
                 .unwrap_or(limit),
             static_lds: attribute(FUNC_SHARED_SIZE_BYTES).unwrap_or(0),
-            geometry: if self.embedded {
-                Geometry::of(&self.name, name)
+            heuristic: if self.embedded {
+                LaunchHeuristic::of(&self.name, name)
             } else {
-                Geometry::AsAsked
+                LaunchHeuristic::AsAsked
             },
-            element_bytes: geometry::element_bytes(name),
+            element_bytes: launch_heuristics::element_bytes(name),
             instead: self
                 .embedded
                 .then(|| Instead::of(&self.name, name))

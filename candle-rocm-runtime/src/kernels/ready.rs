@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use candle_rocm_kernels::geometry::Geometry;
+use candle_rocm_kernels::launch_heuristics::LaunchHeuristic;
 use candle_rocm_kernels::Module;
 
 use super::module::Function;
@@ -35,7 +35,7 @@ impl ReadyLaunch {
     /// The grid exceeds a limit of the device or of the kernel, or is not the kernel's own choice to make: rows, elements.
     pub fn new(function: Function, config: LaunchConfig) -> Result<Self> {
         let loaded = &function.loaded;
-        if loaded.geometry != Geometry::AsAsked || loaded.instead.is_some() {
+        if loaded.heuristic != LaunchHeuristic::AsAsked || loaded.instead.is_some() {
             return Err(Error::invalid(format!(
                 "kernel `{}` is launched on grids of its own",
                 function.name()

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use candle_rocm_kernels::geometry::Row;
+use candle_rocm_kernels::launch_heuristics::Row;
 use candle_rocm_kernels::split_rows::{splits, SplitArgument, THREADS};
 
 use super::function::{LoadedFunction, SplitFunction};

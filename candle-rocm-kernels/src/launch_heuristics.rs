@@ -6,14 +6,14 @@
 //! the kernel's own, made here from what was asked for.
 //!
 //! Candle computes grids in 32 bits, so that one for 2^32 elements is empty and one for 1,024 more has one workgroup.
-//! The kernel's arguments have the count in 64 bits: [`Geometry::meant`] finds the grid that was meant, or says why
-//! there is none.
+//! The kernel's arguments have the count in 64 bits: [`LaunchHeuristic::meant`] finds the grid that was meant, or says
+//! why there is none.
 
 use crate::dtypes;
 
 /// What a kernel can be launched with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Geometry {
+pub enum LaunchHeuristic {
     /// The grid asked for and no other: workgroups have roles.
     AsAsked,
     /// Any one-dimensional grid: the kernel loops over its elements in steps of the grid.
@@ -94,7 +94,7 @@ pub struct Held {
     pub threads: u32,
 }
 
-/// What a workgroup asked for reads, where [`Geometry::told`] finds it.
+/// What a workgroup asked for reads, where [`LaunchHeuristic::told`] finds it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Row {
     /// Elements of a row or an output; 0 elsewhere.
@@ -103,7 +103,7 @@ pub struct Row {
     pub element_bytes: u64,
 }
 
-/// What [`Geometry::plan`] must know of a GPU, and of the kernel as compiled for it.
+/// What [`LaunchHeuristic::plan`] must know of a GPU, and of the kernel as compiled for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Gpu {
     /// Compute units (multiprocessors).
@@ -141,10 +141,11 @@ pub const MOST_COUNTED: u64 = u32::MAX as u64;
 const MOST_SORTED: u64 = i32::MAX as u64;
 
 /// (module, the kernel's name without the type, geometry) of kernels of rows: the list of kernels/rows/row_kernels.cuh.
-const ROWS: &[(&str, &str, Geometry)] = include!(concat!(env!("OUT_DIR"), "/row_kernels.rs"));
+const ROWS: &[(&str, &str, LaunchHeuristic)] =
+    include!(concat!(env!("OUT_DIR"), "/row_kernels.rs"));
 
 /// (module, beginning of the kernel's name, geometry) of others; the first that matches holds.
-const GEOMETRIES: &[(&str, &str, Geometry)] = &[
+const LAUNCH_HEURISTICS: &[(&str, &str, LaunchHeuristic)] = &[
     ("affine", "", loops(4, Count::Sizes(&[0]))),
     ("binary", "", loops(4, Count::Sizes(&[0]))),
     ("cast", "", loops(4, Count::Sizes(&[0]))),
@@ -168,26 +169,36 @@ const GEOMETRIES: &[(&str, &str, Geometry)] = &[
     (
         "reduce",
         "fast_",
-        Geometry::Outputs {
+        LaunchHeuristic::Outputs {
             total: 0,
             length: 1,
         },
     ),
-    ("sort", "asort_asc_", Geometry::Sorted { length: 2 }),
-    ("sort", "asort_desc_", Geometry::Sorted { length: 2 }),
-    ("quantized", "indexed_moe_forward_", Geometry::LoopsOverY),
+    ("sort", "asort_asc_", LaunchHeuristic::Sorted { length: 2 }),
+    ("sort", "asort_desc_", LaunchHeuristic::Sorted { length: 2 }),
+    (
+        "quantized",
+        "indexed_moe_forward_",
+        LaunchHeuristic::LoopsOverY,
+    ),
 ];
 
-const fn loops(elements: u32, count: Count) -> Geometry {
-    Geometry::AnyGrid { elements, count }
+const fn loops(elements: u32, count: Count) -> LaunchHeuristic {
+    LaunchHeuristic::AnyGrid { elements, count }
 }
 
 /// Elements that a thread holds at most of a row that does not divide into vectors, if it holds a number for each
 /// (`MOST_ELEMENTS` in kernels/rows/rows.cuh).
 const MOST_ELEMENTS: u32 = 16;
 
-const fn rows_of(axis: usize, length: usize, vectors: u32, numbers: u32, threads: u32) -> Geometry {
-    Geometry::Rows {
+const fn rows_of(
+    axis: usize,
+    length: usize,
+    vectors: u32,
+    numbers: u32,
+    threads: u32,
+) -> LaunchHeuristic {
+    LaunchHeuristic::Rows {
         axis,
         length,
         held: Held {
@@ -198,17 +209,17 @@ const fn rows_of(axis: usize, length: usize, vectors: u32, numbers: u32, threads
     }
 }
 
-impl Geometry {
+impl LaunchHeuristic {
     /// That of a kernel of an embedded module, both by name.
     pub fn of(module: &str, kernel: &str) -> Self {
         let untyped = untyped(kernel);
         let rows = ROWS.iter();
         let mut rows = rows.filter(|(of, name, _)| (*of, *name) == (module, untyped));
-        let mut others = GEOMETRIES.iter();
+        let mut others = LAUNCH_HEURISTICS.iter();
         let found = rows
             .next()
             .or_else(|| others.find(|(of, prefix, _)| *of == module && kernel.starts_with(prefix)));
-        found.map_or(Self::AsAsked, |(_, _, geometry)| *geometry)
+        found.map_or(Self::AsAsked, |(_, _, heuristic)| *heuristic)
     }
 
     /// What a launch says, of whose buffers the longest has so many elements. `read` gives an argument's value.
@@ -520,8 +531,8 @@ mod tests {
     #[test]
     fn elementwise_grids_cover_small_tensors_and_end_at_a_full_gpu() {
         let plan = |workgroups| {
-            let geometry = Geometry::of("unary", "uexp_f32");
-            geometry.plan(asked(workgroups, 1024), Row::default(), GPU)
+            let heuristic = LaunchHeuristic::of("unary", "uexp_f32");
+            heuristic.plan(asked(workgroups, 1024), Row::default(), GPU)
         };
         assert_eq!(plan(1), asked(4, 256));
         assert_eq!(plan(25), asked(100, 256));
@@ -545,16 +556,16 @@ mod tests {
                         ("fused", "backward_rmsnorm_f16"),
                         ("unary", "usin_f16"),
                     ] {
-                        let threads = match Geometry::of(module, kernel) {
-                            Geometry::Rows { axis: 0, .. } => [1, 32, 1],
-                            Geometry::Rows { .. } => [32, 1, 1],
+                        let threads = match LaunchHeuristic::of(module, kernel) {
+                            LaunchHeuristic::Rows { axis: 0, .. } => [1, 32, 1],
+                            LaunchHeuristic::Rows { .. } => [32, 1, 1],
                             _ => [1024, 1, 1],
                         };
                         let asked = Grid {
                             workgroups: [count, 1, 1],
                             threads,
                         };
-                        let grid = Geometry::of(module, kernel).plan(asked, row, gpu);
+                        let grid = LaunchHeuristic::of(module, kernel).plan(asked, row, gpu);
                         let all = grid.threads.iter().product::<u32>();
                         assert!(
                             all <= largest_workgroup && all.is_power_of_two(),
@@ -595,12 +606,12 @@ mod tests {
     ];
 
     /// The arguments of a launch whose count is made of these, the first of which has all but what others can hold.
-    fn told_of(geometry: Geometry, parameters: &[(usize, usize)], count: u64) -> Told {
+    fn told_of(heuristic: LaunchHeuristic, parameters: &[(usize, usize)], count: u64) -> Told {
         let values = match parameters.len() {
             2 => vec![count / 1024, 1024],
             _ => vec![count],
         };
-        geometry.told(count, |parameter| {
+        heuristic.told(count, |parameter| {
             let wanted = (parameter.number, parameter.bytes);
             let place = parameters.iter().position(|given| *given == wanted);
             values[place.unwrap_or_else(|| panic!("{parameter:?} says nothing of the count"))]
@@ -615,42 +626,42 @@ mod tests {
     #[test]
     fn grids_that_wrapped_around_are_made_from_the_count() {
         for (module, kernel, parameters) in COUNTED {
-            let geometry = Geometry::of(module, kernel);
+            let heuristic = LaunchHeuristic::of(module, kernel);
             for count in [1 << 32, (1 << 32) + 1024, 1 << 33] {
-                let told = told_of(geometry, parameters, count);
-                let meant = geometry.meant(as_candle_asks(count), told);
+                let told = told_of(heuristic, parameters, count);
+                let meant = heuristic.meant(as_candle_asks(count), told);
                 let meant = meant.unwrap_or_else(|reason| panic!("{kernel}: {reason}"));
-                let plan = geometry.plan(meant, Row::default(), GPU);
+                let plan = heuristic.plan(meant, Row::default(), GPU);
                 assert_eq!(plan, asked(1600, 256), "{kernel}, {count} elements");
             }
             // What did not wrap around is launched as asked; nothing is made of nothing.
             for count in [0, 1024, (1 << 32) - 1024] {
                 let grid = as_candle_asks(count);
-                let told = told_of(geometry, parameters, count);
-                assert_eq!(geometry.meant(grid, told), Ok(grid), "{kernel}, {count}");
+                let told = told_of(heuristic, parameters, count);
+                assert_eq!(heuristic.meant(grid, told), Ok(grid), "{kernel}, {count}");
             }
         }
         // An empty grid that no conversion made.
         for (kernel, count, expected) in [("uexp_f32", 5000, (5, 1024)), ("uexp_f32", 0, (0, 1024))]
         {
-            let geometry = Geometry::of("unary", kernel);
-            let meant = geometry.meant(asked(0, 1024), told_of(geometry, &[(0, 8)], count));
+            let heuristic = LaunchHeuristic::of("unary", kernel);
+            let meant = heuristic.meant(asked(0, 1024), told_of(heuristic, &[(0, 8)], count));
             assert_eq!(meant, Ok(asked(expected.0, expected.1)));
         }
     }
 
     #[test]
     fn outputs_are_counted_in_64_bits_and_their_elements_in_32() {
-        let geometry = Geometry::of("reduce", "fast_max_f32");
+        let heuristic = LaunchHeuristic::of("reduce", "fast_max_f32");
         let meant = |outputs: u64, of_each: u64| {
             let threads = of_each.min(1024).next_power_of_two() as u32;
-            let told = geometry.told(0, |parameter| match (parameter.number, parameter.bytes) {
+            let told = heuristic.told(0, |parameter| match (parameter.number, parameter.bytes) {
                 (0, 8) => outputs * of_each,
                 (1, 8) => of_each,
                 _ => panic!("{parameter:?}"),
             });
-            let grid = geometry.meant(asked(outputs as u32, threads), told)?;
-            Ok::<_, String>(geometry.plan(grid, row_of((of_each, 4)), GPU))
+            let grid = heuristic.meant(asked(outputs as u32, threads), told)?;
+            Ok::<_, String>(heuristic.plan(grid, row_of((of_each, 4)), GPU))
         };
         for outputs in [1 << 32, (1 << 32) + 1024, 1 << 33] {
             for of_each in [1, 2, 64, 1000] {
@@ -674,9 +685,9 @@ mod tests {
     #[test]
     fn what_no_grid_can_be_made_of_is_refused_with_the_count() {
         let refused = |module, kernel, grid: Grid, longest: u64, value: u64| {
-            let geometry = Geometry::of(module, kernel);
-            geometry
-                .meant(grid, geometry.told(longest, |_| value))
+            let heuristic = LaunchHeuristic::of(module, kernel);
+            heuristic
+                .meant(grid, heuristic.told(longest, |_| value))
                 .err()
         };
         let four = 1u64 << 32;
@@ -714,9 +725,9 @@ mod tests {
         assert!(refused("sort", "asort_asc_f32", asked(1, 1024), 1 << 31, 1 << 31).is_some());
         // Rotary embeddings count in 32 bits themselves: 2^17 times 2^15, and two more of 1.
         let product = |kernel, values: [u64; 4]| {
-            let geometry = Geometry::of("reduce", kernel);
-            let told = geometry.told(0, |parameter| values[parameter.number - 4]);
-            geometry.meant(asked(0, 1024), told).err()
+            let heuristic = LaunchHeuristic::of("reduce", kernel);
+            let told = heuristic.told(0, |parameter| values[parameter.number - 4]);
+            heuristic.meant(asked(0, 1024), told).err()
         };
         for kernel in ["rope_f32", "rope_i_f32", "rope_thd_f32"] {
             let reason = product(kernel, [1 << 17, 1 << 15, 1, 1]).unwrap();
@@ -727,7 +738,7 @@ mod tests {
 
     #[test]
     fn workgroups_along_the_second_dimension_are_no_more_than_allowed() {
-        let geometry = Geometry::of("quantized", "indexed_moe_forward_q4k_q8_1");
+        let heuristic = LaunchHeuristic::of("quantized", "indexed_moe_forward_q4k_q8_1");
         let grid = |tokens| Grid {
             workgroups: [7, tokens, 2],
             threads: [32, 4, 1],
@@ -738,7 +749,7 @@ mod tests {
             (65_536, 65_535),
             (1 << 20, 65_535),
         ] {
-            let plan = geometry.plan(grid(tokens), Row::default(), GPU);
+            let plan = heuristic.plan(grid(tokens), Row::default(), GPU);
             assert_eq!(plan, grid(launched));
         }
     }
@@ -749,13 +760,16 @@ mod tests {
             workgroups: [3, 2, 1],
             threads: [64, 1, 1],
         };
-        for geometry in [
+        for heuristic in [
             loops(4, Count::Sizes(&[0])),
-            Geometry::of("sort", "asort_asc_f32"),
+            LaunchHeuristic::of("sort", "asort_asc_f32"),
         ] {
-            assert_eq!(geometry.plan(grid, Row::default(), GPU), grid);
+            assert_eq!(heuristic.plan(grid, Row::default(), GPU), grid);
         }
-        assert_eq!(Geometry::of("sort", "asort_runs"), Geometry::AsAsked);
+        assert_eq!(
+            LaunchHeuristic::of("sort", "asort_runs"),
+            LaunchHeuristic::AsAsked
+        );
     }
 
     #[test]
@@ -767,8 +781,8 @@ mod tests {
                         workgroups: [count, 1, 1],
                         threads,
                     };
-                    let geometry = rows_of(axis, 2, 8, 1, 1024);
-                    let grid = geometry.plan(asked, row_of(row), GPU);
+                    let heuristic = rows_of(axis, 2, 8, 1, 1024);
+                    let grid = heuristic.plan(asked, row_of(row), GPU);
                     let together = grid.threads[axis];
                     assert_eq!(grid.workgroups[0] * together, count);
                     let all = grid.threads.iter().product::<u32>();
@@ -783,8 +797,8 @@ mod tests {
                 workgroups: [count, 1, 1],
                 threads: [1, 32, 1],
             };
-            let geometry = rows_of(0, 2, 8, 1, 1024);
-            let grid = geometry.plan(asked, row_of(row), GPU);
+            let heuristic = rows_of(0, 2, 8, 1, 1024);
+            let grid = heuristic.plan(asked, row_of(row), GPU);
             (grid.workgroups[0], grid.threads)
         };
         assert_eq!(plan(1 << 20, (64, 2)), (1 << 15, [32, 8, 1]));
@@ -806,8 +820,8 @@ mod tests {
     #[test]
     fn outputs_share_workgroups() {
         let plan = |count, threads, elements| {
-            let geometry = Geometry::of("reduce", "fast_max_f32");
-            geometry.plan(asked(count, threads), row_of((elements, 4)), GPU)
+            let heuristic = LaunchHeuristic::of("reduce", "fast_max_f32");
+            heuristic.plan(asked(count, threads), row_of((elements, 4)), GPU)
         };
         assert_eq!(plan(1 << 17, 64, 64), asked(1600, 256));
         assert_eq!(plan(512, 1024, 1024), asked(512, 256));
