@@ -1,5 +1,6 @@
-//! What the kernels of [`FORWARD`](crate::FORWARD) and [`BACKWARD`](crate::BACKWARD) are: which heads they take, and what
-//! a workgroup makes. The host chooses by the lists of `kernels/attention/attention_kernels.cuh`.
+//! What the kernels of [`ATTENTION_FORWARD`](crate::ATTENTION_FORWARD) and
+//! [`ATTENTION_BACKWARD`](crate::ATTENTION_BACKWARD) are: which heads they take, and what a workgroup makes. The host
+//! chooses by the lists of `kernels/attention/attention_kernels.cuh`.
 //!
 //! A kernel's name is `attention_<dtype>_<elements>`, with `f16` or `bf16` and the most elements that a head may have;
 //! after `attention` those of gradients have `backward_keys` or `backward_queries`.
@@ -66,7 +67,7 @@ pub fn tiles(processor: Processor, pass: Pass) -> Vec<Tile> {
         return Vec::new();
     }
     let shapes = match pass {
-        Pass::Forward => &FORWARD,
+        Pass::Forward => &ATTENTION_FORWARD,
         Pass::BackwardKeys => &BACKWARD_KEYS,
         Pass::BackwardQueries => &BACKWARD_QUERIES,
     };

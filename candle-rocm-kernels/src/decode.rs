@@ -1,6 +1,6 @@
-//! What the kernels `attend_*` of [`DECODE`](crate::DECODE) take: attention of few queries to a long cache, whose keys
-//! workgroups share in splits. The host chooses by this; `kernels/attention/decode_rows.cuh` and `decode_matrix.cuh` are
-//! what it says.
+//! What the kernels `attend_*` of [`ATTENTION_DECODE`](crate::ATTENTION_DECODE) take: attention of few queries to a long
+//! cache, whose keys workgroups share in splits. The host chooses by this; `kernels/attention/decode_rows.cuh` and
+//! `decode_matrix.cuh` are what it says.
 
 use rocm_gpus::{Architecture, MatrixUnit};
 

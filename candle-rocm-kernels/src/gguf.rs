@@ -24,7 +24,7 @@ impl Scales {
     }
 }
 
-/// A format. Modules `mmvq`, `mmq`, `upcast` and `chained` have kernels for each.
+/// A format. Modules `mmvq`, `mmq`, `upcast` and `quantized_chained` have kernels for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Format {
     /// As in the kernels' names.

@@ -4,9 +4,9 @@
 //! architecture in `CANDLE_ROCM_ARCHS` and embeds the results, compressed; [`Module::code_object`] gives the one for a GPU, ready for
 //! `hipModuleLoadData`. The first eleven modules are those of `candle-kernels`, in its order and with its kernel names and parameters,
 //! which Candle's CUDA backend launches; [`GEMM`], [`MATMUL`] and [`RANDOM`] stand where Candle calls cuBLAS and cuRAND; [`MMVQ`],
-//! [`MMQ`], [`UPCAST`] and [`MOE`] hold what `candle-kernels` launches from its own C functions; [`FUSED`] is launched by
-//! `candle_rocm_backend::ops`, and for few long rows ([`split_rows`]), and so are [`FORWARD`] and [`BACKWARD`], which are attention
-//! ([`attention`]).
+//! [`MMQ`], [`UPCAST`] and [`MOE`] hold what `candle-kernels` launches from its own C functions; [`FUSED_OPERATORS`] is launched by
+//! `candle_rocm_backend::ops`, and for few long rows ([`split_rows`]), and so are [`ATTENTION_FORWARD`] and [`ATTENTION_BACKWARD`],
+//! which are attention ([`attention`]).
 //!
 //! With `CANDLE_ROCM_SKIP_KERNELS=1` the build needs no GPU compiler and embeds nothing, and
 //! [`Module::code_object`] fails with an error that says so.

@@ -249,9 +249,9 @@ pub fn columns(processor: Processor, dtype: Dtype, rows_together: bool) -> &'sta
     found.map_or(&[], |(_, _, columns)| columns)
 }
 
-/// The measures of the kernels of [`NORMED`](crate::NORMED); none of `F64` and `I8`.
+/// The measures of the kernels of [`SKINNY_NORMED`](crate::SKINNY_NORMED); none of `F64` and `I8`.
 pub fn normed(processor: Processor, dtype: Dtype) -> Option<Shape> {
-    let mut kernels = NORMED.of(processor).iter();
+    let mut kernels = SKINNY_NORMED.of(processor).iter();
     let kernel = kernels.find(|kernel| kernel.dtype == dtype)?;
     let measures = measures!(kernel, 0);
     Some(measures.shape(processor, dtype.bytes(), false))

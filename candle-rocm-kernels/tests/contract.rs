@@ -392,12 +392,17 @@ static CONTRACT: &[Family] = &[
     family(&kernels::MOE, &["moe_{t}"], &[("align_sort", 0)], "pppiii"),
     // What candle_rocm_backend::ops launches.
     family(
-        &kernels::CHAINED,
+        &kernels::QUANTIZED_CHAINED,
         &["chained_{t}"],
         OWN_QUANTS,
         "ppppiiiipfpp",
     ),
-    family(&kernels::CHAINED, &["gated_{t}"], OWN_QUANTS, "pppppii"),
+    family(
+        &kernels::QUANTIZED_CHAINED,
+        &["gated_{t}"],
+        OWN_QUANTS,
+        "pppppii",
+    ),
     family(&kernels::EXPERTS, &["experts_{t}"], &[("count", 0)], "ppii"),
     family(
         &kernels::EXPERTS,
@@ -474,66 +479,81 @@ static CONTRACT: &[Family] = &[
         &[("prepare", 0)],
         "ppniipnnniii",
     ),
-    family(&kernels::FUSED, &["log_softmax_{t}"], WIDE_FLOATS, "ppi"),
     family(
-        &kernels::FUSED,
+        &kernels::FUSED_OPERATORS,
+        &["log_softmax_{t}"],
+        WIDE_FLOATS,
+        "ppi",
+    ),
+    family(
+        &kernels::FUSED_OPERATORS,
         &["scaled_softmax_{t}"],
         WIDE_FLOATS,
         "ppid",
     ),
-    family(&kernels::FUSED, MASKED_SOFTMAX, WIDE_FLOATS, "ppidpiinnn"),
     family(
-        &kernels::FUSED,
+        &kernels::FUSED_OPERATORS,
+        MASKED_SOFTMAX,
+        WIDE_FLOATS,
+        "ppidpiinnn",
+    ),
+    family(
+        &kernels::FUSED_OPERATORS,
         &["backward_softmax_{t}"],
         WIDE_FLOATS,
         "pppid",
     ),
     family(
-        &kernels::FUSED,
+        &kernels::FUSED_OPERATORS,
         &["backward_log_softmax_{t}"],
         WIDE_FLOATS,
         "pppi",
     ),
     family(
-        &kernels::FUSED,
+        &kernels::FUSED_OPERATORS,
         &["add_rmsnorm_{t}"],
         WIDE_FLOATS,
         "pppppif",
     ),
     family(
-        &kernels::FUSED,
+        &kernels::FUSED_OPERATORS,
         &["add_layernorm_{t}"],
         WIDE_FLOATS,
         "ppppppif",
     ),
     family(
-        &kernels::FUSED,
+        &kernels::FUSED_OPERATORS,
         &["backward_rmsnorm_{t}", "backward_layernorm_{t}"],
         WIDE_FLOATS,
         "pppppif",
     ),
     family(
-        &kernels::FUSED,
+        &kernels::FUSED_OPERATORS,
         &["column_sums_{t}"],
         WIDE_FLOATS,
         "pppppnii",
     ),
-    family(&kernels::FUSED, &["column_finish_{t}"], WIDE_FLOATS, "ppii"),
+    family(
+        &kernels::FUSED_OPERATORS,
+        &["column_finish_{t}"],
+        WIDE_FLOATS,
+        "ppii",
+    ),
     // What the runtime launches instead of them, and of Candle's own, for few long rows (src/split_rows.rs).
     family(
-        &kernels::FUSED,
+        &kernels::FUSED_OPERATORS,
         &["long_softmax_splits_{t}"],
         WIDE_FLOATS,
         "ppiidi",
     ),
     family(
-        &kernels::FUSED,
+        &kernels::FUSED_OPERATORS,
         &["long_softmax_finish_{t}", "long_log_softmax_finish_{t}"],
         WIDE_FLOATS,
         "pppiidi",
     ),
     family(
-        &kernels::FUSED,
+        &kernels::FUSED_OPERATORS,
         &[
             "long_masked_softmax_splits_{t}",
             "long_flagged_softmax_splits_{t}",
@@ -542,7 +562,7 @@ static CONTRACT: &[Family] = &[
         "ppiidipiinnn",
     ),
     family(
-        &kernels::FUSED,
+        &kernels::FUSED_OPERATORS,
         &[
             "long_masked_softmax_finish_{t}",
             "long_flagged_softmax_finish_{t}",
@@ -551,13 +571,13 @@ static CONTRACT: &[Family] = &[
         "pppiidipiinnn",
     ),
     family(
-        &kernels::FUSED,
+        &kernels::FUSED_OPERATORS,
         &["long_rmsnorm_splits_{t}", "long_layernorm_splits_{t}"],
         WIDE_FLOATS,
         "ppiii",
     ),
     family(
-        &kernels::FUSED,
+        &kernels::FUSED_OPERATORS,
         &[
             "long_add_rmsnorm_splits_{t}",
             "long_add_layernorm_splits_{t}",
@@ -566,13 +586,13 @@ static CONTRACT: &[Family] = &[
         "ppppiii",
     ),
     family(
-        &kernels::FUSED,
+        &kernels::FUSED_OPERATORS,
         &["long_rmsnorm_finish_{t}", "long_layernorm_finish_{t}"],
         WIDE_FLOATS,
         "pppppiifi",
     ),
     family(
-        &kernels::FUSED,
+        &kernels::FUSED_OPERATORS,
         &[
             "long_backward_softmax_splits_{t}",
             "long_backward_log_softmax_splits_{t}",
@@ -581,7 +601,7 @@ static CONTRACT: &[Family] = &[
         "pppiii",
     ),
     family(
-        &kernels::FUSED,
+        &kernels::FUSED_OPERATORS,
         &[
             "long_backward_softmax_finish_{t}",
             "long_backward_log_softmax_finish_{t}",
@@ -590,7 +610,7 @@ static CONTRACT: &[Family] = &[
         "ppppiidi",
     ),
     family(
-        &kernels::FUSED,
+        &kernels::FUSED_OPERATORS,
         &[
             "long_backward_rmsnorm_splits_{t}",
             "long_backward_layernorm_splits_{t}",
@@ -599,7 +619,7 @@ static CONTRACT: &[Family] = &[
         "ppppiii",
     ),
     family(
-        &kernels::FUSED,
+        &kernels::FUSED_OPERATORS,
         &[
             "long_backward_rmsnorm_finish_{t}",
             "long_backward_layernorm_finish_{t}",
@@ -607,10 +627,15 @@ static CONTRACT: &[Family] = &[
         WIDE_FLOATS,
         "ppppppiifi",
     ),
-    family(&kernels::FUSED, ACTIVATE, WIDE_FLOATS, "ppppnn"),
-    family(&kernels::FUSED, &["swiglu_{t}"], WIDE_FLOATS, "pppnnn"),
+    family(&kernels::FUSED_OPERATORS, ACTIVATE, WIDE_FLOATS, "ppppnn"),
     family(
-        &kernels::FUSED,
+        &kernels::FUSED_OPERATORS,
+        &["swiglu_{t}"],
+        WIDE_FLOATS,
+        "pppnnn",
+    ),
+    family(
+        &kernels::FUSED_OPERATORS,
         &["backward_swiglu_{t}"],
         WIDE_FLOATS,
         "pppppnnn",
@@ -665,8 +690,8 @@ fn modules_hold_the_kernels_that_candle_launches() {
         &kernels::MMQ,
         &kernels::UPCAST,
         &kernels::MOE,
-        &kernels::FUSED,
-        &kernels::CHAINED,
+        &kernels::FUSED_OPERATORS,
+        &kernels::QUANTIZED_CHAINED,
         &kernels::EXPERTS,
         &kernels::FP8,
     ];
@@ -707,10 +732,10 @@ fn pairs_for_few_long_rows_take_what_they_get() {
             let code = module.code_object(arch).expect("an embedded architecture");
             support::kernels(&code)
         };
-        let fused = kernels_of(&kernels::FUSED);
+        let fused = kernels_of(&kernels::FUSED_OPERATORS);
         let mut left: Vec<&str> = fused.keys().map(String::as_str).collect();
         left.retain(|name| name.starts_with("long_"));
-        for module in [&kernels::REDUCE, &kernels::FUSED] {
+        for module in [&kernels::REDUCE, &kernels::FUSED_OPERATORS] {
             for (name, kernel) in &kernels_of(module) {
                 let Some(split) = SplitRows::of(module.name(), name) else {
                     continue;
@@ -919,10 +944,10 @@ fn attention_has_the_kernels_of_its_tables() {
         }
         of
     };
-    holds_kernels(&kernels::FORWARD, &ATTENTION_PROBLEM, |arch| {
+    holds_kernels(&kernels::ATTENTION_FORWARD, &ATTENTION_PROBLEM, |arch| {
         of_passes(arch, &[Pass::Forward])
     });
-    holds_kernels(&kernels::BACKWARD, &ATTENTION_GRADIENTS, |arch| {
+    holds_kernels(&kernels::ATTENTION_BACKWARD, &ATTENTION_GRADIENTS, |arch| {
         let mut of = of_passes(arch, &[Pass::BackwardKeys, Pass::BackwardQueries]);
         of.extend(["f16", "bf16"].map(|dtype| (delta_name(dtype), u64::from(DELTA_THREADS))));
         of
@@ -941,7 +966,7 @@ fn decode_has_the_kernels_of_its_list() {
     let listed: BTreeSet<String> = ATTEND.iter().flat_map(names).collect();
     let gpus = kernels::architectures().iter();
     for arch in gpus.filter(|arch| arch.starts_with("gfx")) {
-        let code = kernels::DECODE
+        let code = kernels::ATTENTION_DECODE
             .code_object(arch)
             .expect("an embedded architecture");
         let mut found = support::kernels(&code);

@@ -148,7 +148,7 @@ const PROGRAMS: [Program; 26] = [
     test("candle-rocm-backend", "fp8", "tests/fp8"),
     test("candle-rocm-backend", "grouped", "tests/grouped"),
     test("candle-rocm-backend", "experts", "tests/experts"),
-    test("candle-rocm-backend", "fused", "tests/fused"),
+    test("candle-rocm-backend", "fused_operators", "tests/fused"),
     test("candle-rocm-backend", "split_rows", "tests/split_rows"),
     test(
         "candle-rocm-backend",

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use candle_rocm_kernels::attention::{kernel_name, tile, Pass};
-use candle_rocm_kernels::{Module, Processor, BACKWARD, FORWARD};
+use candle_rocm_kernels::{Module, Processor, ATTENTION_BACKWARD, ATTENTION_FORWARD};
 use rocm_emulator::exec::{InstructionProfile, LaunchTime};
 
 use crate::device::{Arg, Device, Kept};
@@ -44,8 +44,8 @@ pub struct Figures {
 impl Shape {
     fn module(&self) -> &'static Module {
         match self.pass {
-            Pass::Forward => &FORWARD,
-            Pass::BackwardKeys | Pass::BackwardQueries => &BACKWARD,
+            Pass::Forward => &ATTENTION_FORWARD,
+            Pass::BackwardKeys | Pass::BackwardQueries => &ATTENTION_BACKWARD,
         }
     }
 

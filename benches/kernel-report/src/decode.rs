@@ -4,7 +4,9 @@ use anyhow::{Context, Result};
 use candle_rocm_kernels::arguments::{Layout, ATTEND_PROBLEM};
 use candle_rocm_kernels::decode::{Kernel, THREADS};
 use candle_rocm_kernels::matmul::Dtype;
-use candle_rocm_kernels::{activations, skinny, Module, Processor, DECODE, NORMED};
+use candle_rocm_kernels::{
+    activations, skinny, Module, Processor, ATTENTION_DECODE, SKINNY_NORMED,
+};
 use candle_rocm_runtime::gemm::GemmDtype;
 use rocm_emulator::hip::compute_units;
 
@@ -173,7 +175,14 @@ fn normed(device: &mut Device, [rows, k]: [u32; 2], gated: bool) -> Result<Timin
     args.extend([Arg::F32(1e-5), Arg::U32(log2_slice_k)]);
     let workgroups = rows.div_ceil(shape.rows_of_workgroup(log2_slice_k));
     let grid = [[workgroups, 1, 1], [shape.threads(log2_slice_k), 1, 1]];
-    let timed = time(device, &NORMED, name.to_owned(), grid, &args, least_bytes);
+    let timed = time(
+        device,
+        &SKINNY_NORMED,
+        name.to_owned(),
+        grid,
+        &args,
+        least_bytes,
+    );
     device.free(weights)?;
     device.free(vectors)?;
     timed
@@ -253,7 +262,14 @@ fn attend(device: &mut Device, model: &Model, keys: u32) -> Result<Timing> {
     ];
     let args = [argument(&ATTEND_PROBLEM, &fields)?];
     let grid = [[splits, columns, 1], [THREADS, 1, 1]];
-    let timed = time(device, &DECODE, kernel.name("f16"), grid, &args, of_cache);
+    let timed = time(
+        device,
+        &ATTENTION_DECODE,
+        kernel.name("f16"),
+        grid,
+        &args,
+        of_cache,
+    );
     buffers.into_iter().try_for_each(|it| device.free(it))?;
     timed
 }

@@ -1,7 +1,7 @@
 //! Bias, activation and residual; gated activations.
 
 use candle_core::{bail, CudaDevice, Device, Result, Shape, Tensor};
-use candle_rocm_kernels::{activations, FUSED};
+use candle_rocm_kernels::{activations, FUSED_OPERATORS};
 
 use super::launch::{allocate, element_grid, launch, Arg};
 use super::node::{plain, result_of};
@@ -108,7 +108,7 @@ pub fn bias_activation(
     let kernel = format!("activate_{}_{}", activation.name(), x.dtype().as_str());
     let config = element_grid(device, x.elem_count(), x.dtype())?;
     // SAFETY: the kernel's arguments; result and residual have x's elements, bias a row's.
-    unsafe { launch(device, &FUSED, &kernel, config, args) }?;
+    unsafe { launch(device, &FUSED_OPERATORS, &kernel, config, args) }?;
 
     let (with_bias, with_residual) = (bias.is_some(), residual.is_some());
     let backward = move |operands: &[&Tensor], _: &Tensor, dy: &Tensor| {
@@ -173,7 +173,7 @@ fn slope(
     let kernel = format!("backward_{}_{}", activation.name(), x.dtype().as_str());
     let config = element_grid(device, x.elem_count(), x.dtype())?;
     // SAFETY: the kernel's arguments; dy and dx have x's elements, bias a row's.
-    unsafe { launch(device, &FUSED, &kernel, config, args) }?;
+    unsafe { launch(device, &FUSED_OPERATORS, &kernel, config, args) }?;
     Ok(plain(dx, x.shape()))
 }
 
@@ -331,7 +331,7 @@ fn gated(name: &'static str, operands: Gated, rows: Rows, shape: &Shape) -> Resu
     unsafe {
         launch(
             device,
-            &FUSED,
+            &FUSED_OPERATORS,
             &kernel,
             element_grid(device, count, dtype)?,
             args,
@@ -375,7 +375,7 @@ fn gated_gradients(operands: Gated, rows: Rows, dy: &Tensor) -> Result<Vec<Optio
     let kernel = format!("backward_swiglu_{}", dtype.as_str());
     let config = element_grid(device, rows.count * rows.columns, dtype)?;
     // SAFETY: the kernel's arguments; gradients are laid out as gate and up are.
-    unsafe { launch(device, &FUSED, &kernel, config, args) }?;
+    unsafe { launch(device, &FUSED_OPERATORS, &kernel, config, args) }?;
     let mut gradients = vec![Some(plain(dfirst, first.shape()))];
     if let Gated::Two(_, up) = operands {
         gradients.push(dsecond.map(|dsecond| plain(dsecond, up.shape())));

@@ -1,7 +1,7 @@
 //! LayerNorm and RMSNorm over the last dimension, of a tensor or of the sum of two.
 
 use candle_core::{bail, CudaDevice, CudaStorage, Device, Result, Tensor, D};
-use candle_rocm_kernels::{FUSED, REDUCE};
+use candle_rocm_kernels::{FUSED_OPERATORS, REDUCE};
 
 use super::launch::{
     allocate, compute_units, grid, int, launch, row_grid, sums_dtype, Arg, THREADS,
@@ -216,7 +216,7 @@ impl Norm {
         let (module, name) = match (residual, &mut sum) {
             (Some(residual), Some(sum)) => {
                 args.extend([Arg::Read(Some(residual)), Arg::Write(sum)]);
-                (&FUSED, format!("add_{kind}"))
+                (&FUSED_OPERATORS, format!("add_{kind}"))
             }
             _ => (&REDUCE, kind.to_owned()),
         };
@@ -285,7 +285,15 @@ impl Norm {
             let kind = if self.rms { "rmsnorm" } else { "layernorm" };
             let kernel = format!("backward_{kind}_{}", dtype.as_str());
             // SAFETY: the kernel's arguments; dx has x's elements, and each row leaves two numbers.
-            unsafe { launch(device, &FUSED, &kernel, row_grid(rows.count)?, args) }?;
+            unsafe {
+                launch(
+                    device,
+                    &FUSED_OPERATORS,
+                    &kernel,
+                    row_grid(rows.count)?,
+                    args,
+                )
+            }?;
             dx = x.track_op().then(|| plain(to, x.shape()));
             stats = of_rows;
         }
@@ -363,7 +371,7 @@ pub(super) fn column_sums(
     let kernel = format!("column_sums_{}", dtype.as_str());
     let config = grid(across, slabs, THREADS)?;
     // SAFETY: the kernel's arguments; each slab leaves a row of sums.
-    unsafe { launch(device, &FUSED, &kernel, config, args) }?;
+    unsafe { launch(device, &FUSED_OPERATORS, &kernel, config, args) }?;
     let finish = |sums: Option<CudaStorage>| -> Result<Option<Tensor>> {
         let Some(sums) = sums else { return Ok(None) };
         let mut total = allocate(device, dtype, rows.columns)?;
@@ -380,7 +388,7 @@ pub(super) fn column_sums(
             THREADS,
         )?;
         // SAFETY: the kernel's arguments.
-        unsafe { launch(device, &FUSED, &kernel, config, args) }?;
+        unsafe { launch(device, &FUSED_OPERATORS, &kernel, config, args) }?;
         Ok(Some(plain(total, &rows.columns.into())))
     };
     Ok((finish(by_x)?, finish(of_dy)?))

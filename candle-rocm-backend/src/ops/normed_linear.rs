@@ -1,7 +1,7 @@
 //! The norm of a state and the product that reads it, in one launch where rows are few: half of what decoding launches.
 
 use candle_core::{bail, CudaDevice, DType, Device, Result, Tensor};
-use candle_rocm_kernels::{activations, matmul, skinny, NORMED};
+use candle_rocm_kernels::{activations, matmul, skinny, SKINNY_NORMED};
 
 use super::activation::{swiglu_packed, Activation};
 use super::launch::{allocate, compute_units, grid, int, launch, Arg};
@@ -185,7 +185,7 @@ impl Call<'_> {
         )?;
         let kernel = format!("{kind}_{}", dtype.as_str());
         // SAFETY: the kernel's arguments: contiguous, of whole vectors, and of the shapes that were looked at.
-        unsafe { launch(device, &NORMED, &kernel, config, args)? };
+        unsafe { launch(device, &SKINNY_NORMED, &kernel, config, args)? };
         let mut dims = self.x.dims().to_vec();
         if let Some(last) = dims.last_mut() {
             *last = rows;

@@ -1,7 +1,7 @@
 //! Softmax over the last dimension: plain, logarithmic, scaled and masked.
 
 use candle_core::{bail, CudaStorage, DType, Device, Result, Tensor, D};
-use candle_rocm_kernels::{FUSED, REDUCE};
+use candle_rocm_kernels::{FUSED_OPERATORS, REDUCE};
 
 use super::launch::{allocate, int, launch, row_grid, Arg};
 use super::node::{plain, result_of};
@@ -172,7 +172,7 @@ fn forward(
         config.block_dim = (1, 32, 1);
         &REDUCE
     } else {
-        &FUSED
+        &FUSED_OPERATORS
     };
     if !matches!(kind, Kind::Plain | Kind::Log) {
         args.push(Arg::Double(scale));
@@ -204,7 +204,15 @@ fn backward(kind: Kind, y: &Tensor, dy: &Tensor, rows: Rows, scale: f64) -> Resu
     };
     let kernel = format!("{kernel}_{}", dtype.as_str());
     // SAFETY: the kernel's arguments; all three have y's elements.
-    unsafe { launch(device, &FUSED, &kernel, row_grid(rows.count)?, args) }?;
+    unsafe {
+        launch(
+            device,
+            &FUSED_OPERATORS,
+            &kernel,
+            row_grid(rows.count)?,
+            args,
+        )
+    }?;
     Ok(plain(dx, y.shape()))
 }
 

@@ -1,4 +1,4 @@
-// The kernels attend_<elements>_<queries>_<type> of module `decode`, on all architectures: decode.cu makes them of this
+// The kernels attend_<elements>_<queries>_<type> of module `decode`, on all architectures: attention_decode.cu makes them of this
 // list, and the build the table that candle_rocm_kernels::decode reads.
 #pragma once
 

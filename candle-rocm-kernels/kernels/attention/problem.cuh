@@ -1,5 +1,5 @@
-// What the `forward` module's kernels are told: attention of packed or padded sequences, and what hides keys from
-// queries.
+// What the `attention_forward` module's kernels are told: attention of packed or padded sequences, and what hides keys
+// from queries.
 #pragma once
 #include "portable/cold_path.cuh"
 

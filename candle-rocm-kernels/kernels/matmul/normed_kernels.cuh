@@ -1,4 +1,4 @@
-// The kernels of module `normed`, by architecture. normed.cu makes them of this list, and the build the table that
+// The kernels of module `normed`, by architecture. skinny_normed.cu makes them of this list, and the build the table that
 // candle_rocm_kernels::few reads.
 //
 //   X(type, columns, unit, lanes, threads, rows, step)

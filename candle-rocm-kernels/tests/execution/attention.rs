@@ -8,7 +8,7 @@ use crate::attention_cases::{attend, each_case, gpus, inputs, Case, Packing};
 use crate::device::{Arg, Gpu};
 use crate::elements::{from_bytes, Element};
 use candle_rocm_kernels::attention::{kernel_name, tile, Pass, ELEMENTS};
-use candle_rocm_kernels::{Processor, FORWARD};
+use candle_rocm_kernels::{Processor, ATTENTION_FORWARD};
 use candle_rocm_testing::random::Random;
 use half::{bf16, f16};
 
@@ -67,7 +67,7 @@ fn check<T: Element>(gpus: &[Gpu], random: &mut Random, case: &Case) {
         let grid = [heads as u32, tiles, sequences as u32];
         let block = [tile.threads, 1, 1];
         let args = [Arg::Struct(fields.clone())];
-        let (results, _) = gpu.launch(&FORWARD, &name, grid, block, 0, &args);
+        let (results, _) = gpu.launch(&ATTENTION_FORWARD, &name, grid, block, 0, &args);
         let [out, lse] = results.as_slice() else {
             panic!("{name} has {} results", results.len());
         };

@@ -12,7 +12,7 @@ use crate::elements::{from_bytes, Element};
 use candle_rocm_kernels::attention::{
     delta_name, kernel_name, tile, Pass, DELTA_ROWS, DELTA_THREADS, ELEMENTS,
 };
-use candle_rocm_kernels::{Processor, BACKWARD};
+use candle_rocm_kernels::{Processor, ATTENTION_BACKWARD};
 use candle_rocm_testing::random::Random;
 use half::{bf16, f16};
 
@@ -250,7 +250,14 @@ fn check<T: Element>(gpus: &[Gpu], random: &mut Random, case: &Case) {
         let tiles = (case.most_queries() as u32).div_ceil(DELTA_ROWS);
         let grid = [heads as u32, tiles, sequences as u32];
         let args = fields(None, Arg::output::<f32>(given.delta.len()));
-        let (results, _) = gpu.launch(&BACKWARD, &name, grid, [DELTA_THREADS, 1, 1], 0, &args);
+        let (results, _) = gpu.launch(
+            &ATTENTION_BACKWARD,
+            &name,
+            grid,
+            [DELTA_THREADS, 1, 1],
+            0,
+            &args,
+        );
         let delta = from_bytes::<f32>(&results[0]);
         for (i, (is, exact)) in delta.iter().zip(&given.delta).enumerate() {
             // As many roundings of f32 as there are elements, of products of a few.
@@ -265,7 +272,14 @@ fn check<T: Element>(gpus: &[Gpu], random: &mut Random, case: &Case) {
             let tiles = (rows as u32).div_ceil(tile.rows) * tile.head_tiles;
             let grid = [heads as u32, tiles, sequences as u32];
             let args = fields(Some(pass), Arg::input(&delta));
-            let (results, _) = gpu.launch(&BACKWARD, &name, grid, [tile.threads, 1, 1], 0, &args);
+            let (results, _) = gpu.launch(
+                &ATTENTION_BACKWARD,
+                &name,
+                grid,
+                [tile.threads, 1, 1],
+                0,
+                &args,
+            );
             let results: Vec<Vec<T>> = results.iter().map(|bytes| from_bytes(bytes)).collect();
             (name, results.into_iter())
         };

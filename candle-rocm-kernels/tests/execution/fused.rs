@@ -3,7 +3,7 @@
 use crate::device::{Arg, Gpu};
 use crate::elements::{assert_close, assert_same, for_wide_floats, from_bytes, Element};
 use crate::on_each_gpu;
-use candle_rocm_kernels::{Module, FUSED, REDUCE};
+use candle_rocm_kernels::{Module, FUSED_OPERATORS, REDUCE};
 use candle_rocm_testing::activations::{gelu, gelu_argument, gelu_erf, sigmoid, silu};
 use candle_rocm_testing::random::Random;
 use half::f16;
@@ -46,8 +46,15 @@ fn wide<T: Element>(values: &[T]) -> Vec<f64> {
 /// Runs a kernel of a row for each workgroup asked for.
 fn run_rows<T: Element>(gpu: &Gpu, name: &str, rows: usize, args: &[Arg]) -> Vec<Vec<u8>> {
     let name = format!("{name}_{}", T::NAME);
-    gpu.launch(&FUSED, &name, [rows as u32, 1, 1], [32, 1, 1], 0, args)
-        .0
+    gpu.launch(
+        &FUSED_OPERATORS,
+        &name,
+        [rows as u32, 1, 1],
+        [32, 1, 1],
+        0,
+        args,
+    )
+    .0
 }
 
 /// Runs a kernel of rows that are cut into parts.
@@ -59,13 +66,15 @@ fn run_splits<T: Element>(
 ) -> Vec<Vec<u8>> {
     let name = format!("{name}_{}", T::NAME);
     let grid = [splits as u32, rows as u32, 1];
-    gpu.launch(&FUSED, &name, grid, [256, 1, 1], 0, args).0
+    gpu.launch(&FUSED_OPERATORS, &name, grid, [256, 1, 1], 0, args)
+        .0
 }
 
 /// Runs a kernel of elements.
 fn run_elements<T: Element>(gpu: &Gpu, name: &str, args: &[Arg]) -> Vec<Vec<u8>> {
     let name = format!("{name}_{}", T::NAME);
-    gpu.launch(&FUSED, &name, [2, 1, 1], [256, 1, 1], 0, args).0
+    gpu.launch(&FUSED_OPERATORS, &name, [2, 1, 1], [256, 1, 1], 0, args)
+        .0
 }
 
 fn last<T: Element>(results: Vec<Vec<u8>>) -> Vec<T> {
@@ -736,7 +745,7 @@ fn norm_gradients<T: Element>(gpu: &Gpu) {
                 ];
                 let name = format!("column_sums_{}", T::NAME);
                 let grid = [2, slabs as u32, 1];
-                let (sums, _) = gpu.launch(&FUSED, &name, grid, [256, 1, 1], 0, &args);
+                let (sums, _) = gpu.launch(&FUSED_OPERATORS, &name, grid, [256, 1, 1], 0, &args);
                 let finish = |sums: &[u8]| -> Vec<T> {
                     let args = [
                         bytes_input(sums.to_vec()),
@@ -763,7 +772,8 @@ fn norm_gradients<T: Element>(gpu: &Gpu) {
                         Arg::I(columns as i32),
                         Arg::I(slab as i32),
                     ];
-                    let (alone, _) = gpu.launch(&FUSED, &name, grid, [256, 1, 1], 0, &args);
+                    let (alone, _) =
+                        gpu.launch(&FUSED_OPERATORS, &name, grid, [256, 1, 1], 0, &args);
                     assert_eq!(alone[0], sums[1], "sums of columns alone");
                 }
             }
@@ -997,37 +1007,43 @@ fn rows_that_registers_hold_are_moved_once() {
                     1,
                     [6, 2],
                 ),
-                (&FUSED, "log_softmax_f16", args(&[&x, &y, &size]), 1, [2, 2]),
                 (
-                    &FUSED,
+                    &FUSED_OPERATORS,
+                    "log_softmax_f16",
+                    args(&[&x, &y, &size]),
+                    1,
+                    [2, 2],
+                ),
+                (
+                    &FUSED_OPERATORS,
                     "scaled_softmax_f16",
                     args(&[&x, &y, &size, &flags[1]]),
                     1,
                     [2, 2],
                 ),
                 (
-                    &FUSED,
+                    &FUSED_OPERATORS,
                     "flagged_softmax_f16",
                     [args(&[&x, &y]), all.to_vec(), rows.to_vec()].concat(),
                     1,
                     [3, 2],
                 ),
                 (
-                    &FUSED,
+                    &FUSED_OPERATORS,
                     "add_rmsnorm_f16",
                     args(&[&x, &x, &y, &y, &weight, &size, &eps]),
                     1,
                     [6, 4],
                 ),
                 (
-                    &FUSED,
+                    &FUSED_OPERATORS,
                     "add_layernorm_f16",
                     args(&[&x, &x, &y, &y, &weight, &weight, &size, &eps]),
                     1,
                     [8, 4],
                 ),
                 (
-                    &FUSED,
+                    &FUSED_OPERATORS,
                     "backward_softmax_f16",
                     args(&[&x, &x, &y, &size, &flags[1]]),
                     1,

@@ -4,7 +4,7 @@
 //! another, as on one stream: so the workgroups that end last know it.
 
 use candle_rocm_kernels::gguf::Format;
-use candle_rocm_kernels::{mmvq, CHAINED};
+use candle_rocm_kernels::{mmvq, QUANTIZED_CHAINED};
 
 use super::launches::{launch, Name};
 use crate::base::error::Result;
@@ -77,7 +77,7 @@ pub unsafe fn multiply(
     unsafe {
         launch!(
             stream,
-            &CHAINED,
+            &QUANTIZED_CHAINED,
             Name(["chained", format.name, ""], 0),
             (rows.div_ceil(of_workgroup), 1, 1),
             mmvq::CHAINED_THREADS,
@@ -127,7 +127,7 @@ pub unsafe fn multiply_gated(
     unsafe {
         launch!(
             stream,
-            &CHAINED,
+            &QUANTIZED_CHAINED,
             Name(["gated", format.name, ""], 0),
             (rows / mmvq::GATED_ROWS, 1, 1),
             mmvq::THREADS,

@@ -2,7 +2,7 @@
 
 use candle_core::{CudaDevice, CudaStorage, DType, Result, Tensor};
 use candle_rocm_kernels::attention::{self, Pass};
-use candle_rocm_kernels::BACKWARD;
+use candle_rocm_kernels::ATTENTION_BACKWARD;
 use candle_rocm_runtime::DeviceRepr;
 
 use super::super::launch::{allocate, allocate_zeros, with_addresses, write};
@@ -140,7 +140,16 @@ unsafe fn launch_all(
     let grid = [sizes.heads, tiles];
     let workgroup = (attention::DELTA_THREADS, 0);
     // SAFETY: the caller's promise, here and below.
-    unsafe { launch_grid(call, device, (&BACKWARD, &delta), grid, workgroup, argument) }?;
+    unsafe {
+        launch_grid(
+            call,
+            device,
+            (&ATTENTION_BACKWARD, &delta),
+            grid,
+            workgroup,
+            argument,
+        )
+    }?;
     if of_q {
         let rows = [sizes.queries, sizes.heads];
         // SAFETY: as above.

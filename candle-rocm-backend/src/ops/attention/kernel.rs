@@ -2,7 +2,7 @@
 
 use candle_core::{bail, CudaDevice, CudaStorage, DType, Device, Result, Shape, Tensor};
 use candle_rocm_kernels::attention::{self, Pass};
-use candle_rocm_kernels::{Module, BACKWARD, FORWARD};
+use candle_rocm_kernels::{Module, ATTENTION_BACKWARD, ATTENTION_FORWARD};
 use candle_rocm_runtime::{DeviceRepr, LaunchConfig};
 
 use super::super::launch::{allocate, int, launch_with, with_addresses, write};
@@ -183,8 +183,8 @@ pub(super) unsafe fn launch(
 ) -> Result<()> {
     let tile = tile(call, device, pass)?;
     let module = match pass {
-        Pass::Forward => &FORWARD,
-        Pass::BackwardKeys | Pass::BackwardQueries => &BACKWARD,
+        Pass::Forward => &ATTENTION_FORWARD,
+        Pass::BackwardKeys | Pass::BackwardQueries => &ATTENTION_BACKWARD,
     };
     let kernel = attention::kernel_name(pass, call.q.dtype().as_str(), tile);
     let tiles = rows.div_ceil(tile.rows as usize) * tile.head_tiles as usize;

@@ -6,7 +6,7 @@ use candle_core::{
     bail, CpuStorage, CudaStorage, Device, IndexOp as _, InplaceOp1, Layout, Result, Shape, Tensor,
 };
 use candle_rocm_kernels::decode::THREADS;
-use candle_rocm_kernels::DECODE;
+use candle_rocm_kernels::ATTENTION_DECODE;
 
 use super::heads::{HeadNorms, Pairs, Rotary};
 use super::memory::KvCache;
@@ -199,6 +199,6 @@ impl InplaceOp1 for Append<'_> {
             Arg::Int(u32::from(self.rotary.pairs == Pairs::Neighbours)),
         ];
         // SAFETY: the kernel's arguments, whose shapes were checked; it writes places below the capacity alone.
-        unsafe { launch(&device, &DECODE, &self.kernel, config, args) }
+        unsafe { launch(&device, &ATTENTION_DECODE, &self.kernel, config, args) }
     }
 }

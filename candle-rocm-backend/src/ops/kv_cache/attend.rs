@@ -6,7 +6,7 @@ use candle_core::{
     bail, CpuStorage, CudaDevice, CudaStorage, DType, Device, InplaceOp1, Layout, Result, Tensor,
 };
 use candle_rocm_kernels::decode::{Kernel, THREADS};
-use candle_rocm_kernels::DECODE;
+use candle_rocm_kernels::ATTENTION_DECODE;
 use candle_rocm_runtime::{DeviceRepr, LaunchConfig};
 
 use super::heads::{HeadNorms, Pairs, Rotary};
@@ -301,7 +301,16 @@ impl<'a> Attend<'a> {
         let at = |addresses| argument.at(addresses, self.quantized);
         // SAFETY: the kernel's argument, whose shapes were checked: it reads and writes keys below the capacity alone, and of
         // the counters as many as the grid has y and z.
-        unsafe { launch_of(device, &DECODE, &self.kernel, self.config, memory, at)? };
+        unsafe {
+            launch_of(
+                device,
+                &ATTENTION_DECODE,
+                &self.kernel,
+                self.config,
+                memory,
+                at,
+            )?
+        };
         let (Some(splits), None) = (&*splits, self.counters) else {
             return Ok(());
         };
@@ -315,7 +324,7 @@ impl<'a> Attend<'a> {
         let [steps, heads] = self.sizes;
         let config = grid(self.cache.batch * steps * heads, 1, THREADS)?;
         // SAFETY: the kernel's arguments, of the sizes that both have.
-        unsafe { launch(device, &DECODE, &kernel, config, args) }
+        unsafe { launch(device, &ATTENTION_DECODE, &kernel, config, args) }
     }
 }
 
