@@ -144,7 +144,8 @@ impl Shape {
         (suits && rounds >= LEAST_ROUNDS * splits).then_some(LOG2_SLICE_K)
     }
 
-    /// The same of products that norm their columns first, which each workgroup does: the more rows it has, the seldomer.
+    /// [`Shape::log2_slice_k`] of products that norm their columns first, which each workgroup does: the more rows it
+    /// has, the seldomer.
     pub fn log2_slice_k_of_normed(&self, rows: u64, most: u32, units: u64) -> u32 {
         self.least_that_fills(rows, 1..most, 5 * units, 4)
     }

@@ -6,8 +6,8 @@
 // NVIDIA's atom holds sums of a row together, and has the queries as its rows.
 //
 // The weights, e^score, are the second product's operand as they lie in registers: which key takes which place of it is
-// nobody's concern, if the values are staged in the same order, key_at(). Only RDNA3, whose lanes hold whole rows, asks
-// for the other half's; and where there are no matrix instructions they go through LDS.
+// arbitrary, as long as the values are staged in the same order, key_at(). Only RDNA3, whose lanes hold whole rows,
+// asks for the other half's; and where there are no matrix instructions they go through LDS.
 #pragma once
 #include "matmul/atoms/atom.cuh"
 #include "portable/streams.cuh"

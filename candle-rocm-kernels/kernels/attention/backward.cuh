@@ -46,7 +46,7 @@ template <class T> struct HeadRows {
     uint32_t row, count;
 
     __device__ __forceinline__ const T *at(uint32_t i) const { return base + (uint64_t)min_of(i, count - 1) * row; }
-    // ROWS rows from `first` on, read by a tile. Those after the last repeat it, and nobody counts them.
+    // ROWS rows from `first` on, read by a tile. Rows past the last repeat it, and do not count.
     template <int ROWS, class Tile> __device__ __forceinline__ void load(Tile &tile, uint32_t first) const {
         if constexpr (Tile::DIRECT) {
             if (first + ROWS <= count) tile.load_lines(base + (uint64_t)first * row, row);

@@ -1,6 +1,6 @@
 // Attention of few queries by matrix instructions over 16 of k: a wavefront has 16 keys, and up to 8 or 16 queries,
 // which are the columns of scores and results. Which of a head's elements take which place of k, or of the rows of
-// results, is nobody's concern if both operands have them alike: so lanes read 16 bytes at a time, and what they read
+// results, is arbitrary, as long as both operands agree: so lanes read 16 bytes at a time, and what they read
 // are operands as they lie, but for the values, of which two keys' elements are paired.
 #pragma once
 #include "attention/decode_rows.cuh"

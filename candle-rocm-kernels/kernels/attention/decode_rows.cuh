@@ -290,7 +290,7 @@ template <class T, int DIM, int HEADS> struct Attend {
                                                                                   Close close) const {
         merge_placed(lds, [](uint32_t at) INLINED { return at; }, put, close);
     }
-    // The same where element `at` of a row, and the three after it, are at place(at).
+    // merge_waves() where element `at` of a row, and the three after it, are at place(at).
     template <class Address, class Put, class Close>
     __device__ __forceinline__ void merge_placed(Lds &lds, Address place, Put put, Close close) const {
         __syncthreads();

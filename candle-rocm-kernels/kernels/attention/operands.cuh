@@ -49,7 +49,7 @@ template <class T> struct Rows {
                        : s.rows<T>(of, p.starts_k, s.key_head, s.first_key);
     }
     // Those of KEYS keys from `first` on, read by a tile: as lines that follow one another, where they are and all are
-    // there, and else one by one. Those after the last repeat it, and nobody counts them. Pages lie `page` elements
+    // there, and else one by one. Rows past the last repeat it, and do not count. Pages lie `page` elements
     // apart.
     template <int KEYS, class Tile, class Page>
     __device__ __forceinline__ void load(Tile &tile, uint32_t first, Page page) const {
@@ -170,7 +170,7 @@ template <class T, class Layout, int BLOCKS> struct TransposedOperand {
     }
 };
 
-// The same rows, copied straight to LDS: they are on their way there from when they are asked for.
+// A tile of rows that are copied straight to LDS: they are on their way there from when they are asked for.
 template <class T, int ROWS, int CHUNKS, int THREADS> struct DirectTile : CopiedTile<T, ROWS, CHUNKS, THREADS> {
     using Base = CopiedTile<T, ROWS, CHUNKS, THREADS>;
     using typename Base::Layout;

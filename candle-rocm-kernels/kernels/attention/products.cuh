@@ -234,7 +234,7 @@ template <class T, class S, int PREFETCH_FRAGMENTS> struct Products {
         if constexpr (PREFETCH > 1) multiply_values_prefetched<From>(results, held, lds, lane, first);
         else multiply_values_unprefetched<From>(results, held, lds, passing, lane, first);
     }
-    // The same, with the next fragments on their way while some are multiplied.
+    // multiply_values() with the next fragments on their way while some are multiplied.
     static constexpr int PREFETCH_GROUP = min_of(EB, 2), GROUPS = VALUE_STEPS * EB / PREFETCH_GROUP;
     template <class From, class Held>
     static __device__ __forceinline__ void multiply_values_prefetched(Outputs &results, const Held &held, LdsBytes lds,

@@ -57,7 +57,7 @@ template <class T, int KB, int QB> struct Blocks {
                     if (IN_BATCHES && i % BATCH == BATCH - 1) opt_barrier_ordered(block[q][k]);
                 }
     }
-    // The same of two numbers of each pair: f(number of the query, key, this, the other), which sets them.
+    // Visits two numbers of each pair: f(number of the query, key, this, the other), which sets them.
     template <bool IN_BATCHES = false, class F> __device__ __forceinline__ void each_with(Blocks &other, F f) {
 #pragma unroll
         for (int q = 0; q < QB; q++)

@@ -88,7 +88,7 @@ template <class Out, class... In> __device__ constexpr int vector_width() {
     return (CONVERTS ? 8 : 16) / largest_size<Out, In...>::value;
 }
 
-// The same over any number of inputs: all_aligned(bytes per element group, pointers...).
+// Whether all of any number of inputs are aligned: all_aligned(bytes per element group, pointers...).
 template <int WIDTH, class... T> __device__ __forceinline__ bool all_aligned(const T *...pointers) {
     return (... && is_aligned(pointers, sizeof(T) * WIDTH));
 }
@@ -294,7 +294,7 @@ __device__ __forceinline__ void map_in_place(sequence<int, K...>, Access access,
     }(Queue<In, WIDTH, STRIP>()...);
 }
 
-// The same, an element at a time, for any number of them.
+// out[i] = f(in[offset of i]...), an element at a time, for any number of them.
 template <int... K, class F, class Out, class... In>
 __device__ __forceinline__ void map_singly(sequence<int, K...>, size_t numel, size_t num_dims,
                                            const size_t *__restrict__ info, F f, Out *__restrict__ out,
@@ -331,7 +331,7 @@ __device__ __forceinline__ void store_group(sequence<int, K...>, const Access &n
     }
 }
 
-// The same by tiles, where some inputs are transposed.
+// out[i] = f(in[offset of i]...) by tiles, where some inputs are transposed.
 template <int WIDTH, int... K, class F, class Out, class... In>
 __device__ __forceinline__ void map_tiles(sequence<int, K...>, Access access, size_t num_dims,
                                           const size_t *__restrict__ info, F f, Out *__restrict__ out,

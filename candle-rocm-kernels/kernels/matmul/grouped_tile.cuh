@@ -182,8 +182,8 @@ template <class T, class S> struct ScaledByBlocks : ScaledBy<T, S, true> {
     static_assert(S::M / S::WAVES_M <= SCALE_DEPTH, "a block's rows are a wavefront's or more");
 };
 
-// The same where all of a tile's rows have one factor, by lanes that read those of their own columns: nothing of them
-// is in LDS, which the lines fill (matmul_pipelined.cuh). For atoms whose sums of a lane are of one column.
+// Scales where all of a tile's rows have one factor, read by lanes that read those of their own columns: nothing of
+// them is in LDS, which the lines fill (matmul_pipelined.cuh). For atoms whose sums of a lane are of one column.
 template <class T, class S> struct ScaledByLanes : Grouped<T, S> {
     static_assert(S::M / S::WAVES_M <= SCALE_DEPTH, "a block's rows are a wavefront's or more");
     template <class Tile> struct Scales : Totals<Tile, typename MmaAtom<T>::Sums> {

@@ -109,7 +109,7 @@ template <class T, int ROWS, class S, bool ALONG_K> struct KBlockBase {
     }
 
     // How many K-blocks `load` may read: they lie within the matrix, and their offsets in 32 bits. Rows outside the
-    // matrix are replaced by others (nobody stores what comes of them), but a vector of rows that begins in it may
+    // matrix are replaced by others (their sums are never stored), but a vector of rows that begins in it may
     // reach into the next column, if there is one.
     __device__ __forceinline__ uint32_t k_blocks() const {
         uint32_t depth = end - begin;

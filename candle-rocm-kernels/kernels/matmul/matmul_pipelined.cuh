@@ -89,8 +89,8 @@ struct PipelinedShape {
     // for operands at once; where two workgroups share the SIMD that was slower by the clock, up to 1.3 times.
     static constexpr bool IN_STEP = THREADS / WAVE > 4;
     template <class T, int ROWS> using Stage = CacheLines<T, ROWS>;
-    // Rows of an operand that have a place in LDS: two of each line's half for all threads. What stands in place of
-    // those after the tile's last is nobody's concern.
+    // Rows of an operand that have a place in LDS: two of each line's half for all threads. Rows past the tile's end
+    // hold undefined data; they are never stored.
     static constexpr int loaded(int rows) { return ceil_div(rows, THREADS / 4) * (THREADS / 4); }
 };
 

@@ -10,7 +10,7 @@
 //
 // One barrier stands before the copies: B's K-block is there then, and nobody reads that in whose place one goes.
 //
-// Which k stands where in an instruction is the same for A and B, and otherwise nobody's concern: the four lanes of a
+// Which k stands where in an instruction is arbitrary, as long as A and B agree: the four lanes of a
 // row have 16 bytes each of 64 that lie together.
 #pragma once
 #include "matmul/matmul_tile.cuh"

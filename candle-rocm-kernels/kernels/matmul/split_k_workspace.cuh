@@ -9,7 +9,7 @@
 template <class Sum> struct SplitKSum {
     using Word = typename conditional<sizeof(Sum) == 8, int64_t, int32_t>::type;
 
-    // As many bits set are no sum's: what is none of a number gets others.
+    // All ones mark a word that is not yet written. A NaN with that payload is stored with another payload.
     static __device__ __forceinline__ void leave(GLOBAL_MEMORY Sum *at, Sum sum) {
         Word word = bit_cast<Word>(sum);
         device_atomic::write((Word *)at, word == NOTHING ? word ^ 1 : word);
@@ -36,7 +36,7 @@ private:
     static constexpr Word NOTHING = -1;
 };
 
-// The same of a lane's COUNT floats, four at a time, which is how those of all lanes of a wavefront of so many lie.
+// A lane's COUNT floats, four at a time: so those of all lanes of a wavefront of LANES lie.
 template <int COUNT, int LANES> struct SplitKFloats {
     // Those of a lane that are on their way at a time, of so many splits.
     static constexpr int AT_ONCE = COUNT == 64 ? 64 : COUNT % 32 == 0 ? 32 : 16, SPLITS = max_of(48 / AT_ONCE, 1);

@@ -84,7 +84,7 @@ template <class T> __device__ __forceinline__ void opt_barrier_uniform(const T *
 __device__ __forceinline__ void opt_barrier_uniform(uint32_t &value) { asm("" : "+s"(value)); }
 __device__ __forceinline__ void opt_barrier_value(uint32_t &value) { asm("" : "+v"(value)); }
 
-// The same value, of which the compiler knows nothing from here on.
+// The value stays; the compiler knows nothing of it from here on.
 template <class T> __device__ __forceinline__ void opt_barrier_words(T &value, uint32_t) {
     words::each(value, [](uint32_t &word) { asm("" : "+v"(word)); });
 }

@@ -42,7 +42,7 @@ __device__ __forceinline__ void lds_barrier() {
 #endif
     LDS_FENCE(__ATOMIC_ACQUIRE, "workgroup");
 }
-// The same among the lanes of a wavefront, which only the compiler must be told.
+// Writes to LDS by the lanes of a wavefront are there for its lanes after it, which only the compiler must be told.
 __device__ __forceinline__ void wave_fence() {
     LDS_FENCE(__ATOMIC_RELEASE, "wavefront");
     __builtin_amdgcn_wave_barrier();
@@ -62,7 +62,7 @@ __device__ __forceinline__ uint32_t permute_bytes(uint32_t a, uint32_t b, uint32
 template <class V> __device__ __forceinline__ void opt_barrier_ordered(V &value) {
     asm volatile("" : "+v"(value)::"memory");
 }
-// The same of a value that all lanes share, in its place among others that are pinned.
+// An ordered barrier of a value that all lanes share.
 __device__ __forceinline__ void opt_barrier_ordered_uniform(uint32_t &value) { asm volatile("" : "+s"(value)); }
 
 // Bytes of LDS that a kernel may have of its own.
@@ -98,7 +98,7 @@ __device__ __forceinline__ void copy_to_lds(LdsBytes to, const void *from, bool 
                    "r"((uint32_t)wanted)
                  : "memory");
 }
-// The same, or zeros if they are not.
+// Copies 16 bytes, or writes zeros if they are not `wanted`.
 __device__ __forceinline__ void copy_or_clear(LdsBytes to, const void *from, bool wanted) {
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;"
                  :

@@ -42,7 +42,7 @@ template <class T> __device__ __forceinline__ void opt_barrier_uniform(const T *
 __device__ __forceinline__ void opt_barrier_uniform(uint32_t &) {}
 __device__ __forceinline__ void opt_barrier_value(uint32_t &) {}
 
-// The same value, of which the compiler knows nothing from here on. `zero` is 0, without the assembler knowing.
+// The value stays; the compiler knows nothing of it from here on. `zero` is 0, without the assembler knowing.
 template <class T> __device__ __forceinline__ void opt_barrier_words(T &value, uint32_t zero) {
     words::each(value, [=](uint32_t &word) { asm("xor.b32 %0, %0, %1;" : "+r"(word) : "r"(zero)); });
 }

@@ -249,7 +249,7 @@ template <class T, class Op>
 __device__ __forceinline__ T wave_all_reduce(T value, uint32_t width, Op op) {
     return wave_all_reduce(value, width, width, op);
 }
-// The same where all lanes of the wavefront take part, which costs less.
+// A reduction in which all lanes of the wavefront take part costs less.
 template <class T, class Op>
 __device__ __forceinline__ T whole_wave_all_reduce(T value, uint32_t width, Op op) {
     return wave_all_reduce(value, width, wave_size(), op);

@@ -108,7 +108,7 @@ __device__ __forceinline__ void load(Tile<Q, COLUMNS> &tile, const uint8_t *__re
     uint32_t k = threadIdx.x % QUADS, quad_of_row = step * QUADS + k;
 #pragma unroll
     for (uint32_t r = threadIdx.x / QUADS; r < ROWS; r += THREADS / QUADS) {
-        // Rows past the end repeat the last; nobody stores what comes of them.
+        // Rows past the end repeat the last; their sums are never stored.
         size_t row = min_of(first_row + r, rows - 1);
         Quad quad = {0, 0.0f, 0.0f};
         if (4 * quad_of_row < columns) quad = row_quad<Q>(src + row * row_bytes, quad_of_row);

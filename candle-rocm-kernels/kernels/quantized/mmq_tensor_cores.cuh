@@ -41,7 +41,7 @@ __device__ __forceinline__ void multiply(const uint32_t (&a)[4], const uint32_t 
                  : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(0));
 }
-// The same of their half `half` alone.
+// c = half `half` of a times that of b.
 __device__ __forceinline__ void multiply_half(const uint32_t (&a)[4], const uint32_t *b, int half, int32_t (&c)[4]) {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%7, %7, %7, %7};"
                  : "=r"(c[0]), "=r"(c[1]), "=r"(c[2]), "=r"(c[3])
@@ -254,7 +254,7 @@ template <class Q, class Activations, int ROWS, int COLUMNS, int CHUNKS, int THR
                                         const uint8_t *__restrict__ y, float *__restrict__ dst, uint32_t begin,
                                         uint32_t end, uint32_t rows, uint32_t columns_of_y, size_t row_bytes,
                                         size_t dst_rows, uint32_t first_row, uint32_t first_column) {
-        // Rows and vectors past the end repeat the last; nobody stores what comes of them.
+        // Rows and vectors past the end repeat the last; their sums are never stored.
         row = src + min_of(first_row + threadIdx.x % FETCHERS / CHUNKS, rows - 1) * row_bytes;
 #pragma unroll
         for (int u = 0; u < SIXTEENTHS; u++)

@@ -65,7 +65,7 @@ __device__ __forceinline__ void product(const uint8_t *__restrict__ src, const u
     uint32_t first_row = (blockIdx.x * (THREADS / row_threads) + threadIdx.x / row_threads) * R;
     size_t row_bytes = (size_t)(columns / Q::ELEMENTS) * Q::BYTES;
     size_t vector_bytes = (size_t)vector_blocks * Q8_1::BYTES;
-    // Rows past the end repeat the last; nobody stores what comes of them.
+    // Rows past the end repeat the last; their sums are never stored.
     const uint8_t *weights[R];
 #pragma unroll
     for (int r = 0; r < R; r++) weights[r] = src + min_of(first_row + r, rows - 1) * row_bytes;

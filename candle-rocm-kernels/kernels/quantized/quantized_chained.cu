@@ -95,7 +95,7 @@ __device__ __forceinline__ void product(const uint8_t *__restrict__ src, const u
     // On its way while the product is made.
     float beside = stores && addend != nullptr ? read_global<float>(addend + row) : 0;
     size_t row_bytes = (size_t)(columns / Q::ELEMENTS) * Q::BYTES;
-    // Rows past the end repeat the last; nobody stores what comes of them.
+    // Rows past the end repeat the last; their sums are never stored.
     const uint8_t *weights[R];
 #pragma unroll
     for (int r = 0; r < R; r++) weights[r] = src + min_of(first_row + r, rows - 1) * row_bytes;

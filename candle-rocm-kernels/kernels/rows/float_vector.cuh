@@ -47,7 +47,7 @@ template <class T, int V> struct Held {
     }
 };
 
-// The same in f32.
+// V elements of a lane in f32.
 template <class T, int V> struct FloatVector {
     using Held = ::Held<T, V>;
     float x[V] = {};

@@ -138,7 +138,7 @@ __device__ __forceinline__ void experts_gate(const T *logits, const float *bias,
     }
 }
 
-// The same for any number of experts.
+// The gate for any number of experts.
 template <class T>
 __device__ __forceinline__ void gate_of_any(const T *logits, const float *bias, uint32_t *ids, float *weights,
                                             const GateOptions &o, uint32_t *lds, uint32_t lane, bool writes) {

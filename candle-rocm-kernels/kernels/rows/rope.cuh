@@ -40,7 +40,7 @@ __device__ __forceinline__ void rope(const T *__restrict__ src, const T *__restr
     }
 }
 
-// The same with heads inside positions: (b, t, h, d).
+// Pairs lie d / 2 apart, with heads inside positions: (b, t, h, d).
 template <class T>
 __device__ __forceinline__ void rope_thd(const T *__restrict__ src, const T *__restrict__ cos,
                                          const T *__restrict__ sin, T *__restrict__ dst, uint32_t b, uint32_t t,

@@ -138,7 +138,7 @@ template <class T, class C> __device__ __forceinline__ C row_exp(C x) {
     if constexpr (sizeof(T) == 2) return math::fast_exp2(x * 1.44269504088896340736f);
     else return math::exp(x);
 }
-// The same times 2^-shift.
+// e^x times 2^-shift.
 __device__ __forceinline__ float row_exp_shifted(float x, float shift) {
     return math::fast_exp2(math::fma(x, 1.44269504088896340736f, -shift));
 }

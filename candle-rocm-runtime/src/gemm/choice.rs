@@ -11,7 +11,7 @@ pub const GEMM_VARIABLE: &str = candle_rocm_variables::GEMM.name;
 /// The variable that names the vendor's library to load, and the only place then looked at.
 pub const LIBRARY_VARIABLE: &str = candle_rocm_variables::BLAS_LIBRARY.name;
 
-/// The same for the library of products with a bias and an activation, hipBLASLt.
+/// Whether the library is chosen for products with a bias and an activation, hipBLASLt.
 pub const LT_LIBRARY_VARIABLE: &str = candle_rocm_variables::BLASLT_LIBRARY.name;
 
 /// The variable that turns the timing on.

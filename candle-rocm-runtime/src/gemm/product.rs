@@ -200,7 +200,7 @@ impl Product {
         values.swapped(self.is_transposed)
     }
 
-    /// The same product of other matrices.
+    /// This product of other matrices.
     pub(super) fn with_values(&self, values: &Values) -> Self {
         let values = values.swapped(self.is_transposed);
         Self {
@@ -224,7 +224,7 @@ impl Product {
         }
     }
 
-    /// The same product as C^T = op(B)^T * op(A)^T.
+    /// This product taken as C^T = op(B)^T * op(A)^T.
     pub(super) fn transposed(self) -> Self {
         Self {
             m: self.n,

@@ -1,12 +1,12 @@
 // Matrix multiply-accumulate of a wavefront, as each architecture has it.
 //
-// MmaAtom<T>::multiply adds to a block of ROWS x COLUMNS sums the product of a block of A and one of B. Operands lie
-// in LDS in chunks: 16 bytes (of f64, 8) of consecutive k of one row of A or one column of B. A lane holds a Fragment
-// of each, which load() reads: CHUNKS chunks of row a_row() from a_chunk() on, and of column b_column() from b_chunk()
-// on, or a LOADS-th of each chunk at a time; or, where lanes hand on what they read, what others read. All lanes
-// together have STEP_CHUNKS of a row. Which element of k takes which place is the same for A and B, and otherwise
-// nobody's concern. A fragment is multiplied in PARTS instructions, so that a block's need not follow one another;
-// loops over steps are UNROLLED or not. A lane's sum i is that of row() and column() of the block.
+// MmaAtom<T>::multiply adds to a block of ROWS x COLUMNS sums the product of a block of A and one of B. Operands lie in
+// LDS in chunks: 16 bytes (of f64, 8) of consecutive k of one row of A or one column of B. A lane holds a Fragment of
+// each, which load() reads: CHUNKS chunks of row a_row() from a_chunk() on, and of column b_column() from b_chunk() on,
+// or a LOADS-th of each chunk at a time; or, where lanes hand on what they read, what others read. All lanes together
+// have STEP_CHUNKS of a row. Which element of k takes which place is arbitrary, as long as A and B agree. A fragment is
+// multiplied in PARTS instructions, so that a block's need not follow one another; loops over steps are UNROLLED or
+// not. A lane's sum i is that of row() and column() of the block.
 //
 // Where copies from global memory go straight to LDS (LDS_COPIES), an atom of 16-bit elements has load_transposed() as
 // well: the same fragment of an operand whose rows are together. There a chunk is of 8 rows, and a lane reads for the

@@ -46,7 +46,7 @@ template <class V> struct MmaBlock {
     asm volatile("mma.sync.aligned." TEXT " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
                  : NAME(C0), NAME(C1), NAME(C2), NAME(C3)                                                    \
                  : "r"((A)[0]), "r"((A)[1]), "r"((A)[2]), "r"((A)[3]), "r"(B0), "r"(B1))
-// It by itself, and as one of two on a block.
+// The instruction by itself, and as one of two on a block.
 #define MMA(TEXT, NAME, TYPE)                                                                                         \
     static __device__ __forceinline__ void multiply_half(TYPE(&c)[4], const WordVector<4>::type &a, uint32_t b0,      \
                                                          uint32_t b1) {                                               \

@@ -309,7 +309,7 @@ template <class T, int COLUMNS_> struct MmaSyncAtom {
                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
                 : "r"(low0), "r"(low1), "r"(high0), "r"(high1), "r"(low_a), "r"(high_a));
     }
-    // The same of floats, each as the nearest TF32 and the rest: what is left out is the product of two rests, 2^-22 of
+    // Multiplies floats, each as the nearest TF32 and the rest: what is left out is the product of two rests, 2^-22 of
     // theirs at most. The order matters to registers.
     static __device__ __forceinline__ void multiply_split(float (&c)[4], Split low0, Split high0, Split low1,
                                                           Split high1, Split low_a, Split high_a) {

@@ -456,7 +456,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     }
 
 #if defined(SKINNY_TRANSPOSED)
-    // The same where lines are transposed in LDS: whole vectors of B and of A's rows, or, with care, any. Each step's
+    // All of k where lines are transposed in LDS: whole vectors of B and of A's rows, or, with care, any. Each step's
     // are there, or on their way, when the last one's are read. (What is read with care would slow the other loop down
     // if it were in it.)
     template <bool WHOLE>

@@ -61,7 +61,7 @@ const LIBRARY: &str = "library";
 pub(in crate::gemm) struct Tuner {
     tuning: Tuning,
     file: Option<ResultsFile>,
-    /// Those of the file that hold for this GPU, by shape.
+    /// The choices of the file that hold for this GPU, by shape.
     read: HashMap<String, String>,
     known: RwLock<HashMap<Shape, Winner, RandomState>>,
     /// Likewise of work that others plan: the names of the fastest ways, by what the file has for the work.
