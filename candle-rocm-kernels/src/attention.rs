@@ -67,7 +67,7 @@ pub fn tiles(processor: Processor, pass: Pass) -> Vec<Tile> {
         return Vec::new();
     }
     let shapes = match pass {
-        Pass::Forward => &ATTENTION_FORWARD,
+        Pass::Forward => &FORWARD_KERNELS,
         Pass::BackwardKeys => &BACKWARD_KEYS,
         Pass::BackwardQueries => &BACKWARD_QUERIES,
     };

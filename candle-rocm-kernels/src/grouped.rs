@@ -112,7 +112,7 @@ pub fn kernels(processor: Processor) -> Vec<(String, u32)> {
         let ops = ops.filter(|ops| !kernel.along_k_alone || *ops == [true, false]);
         all.extend(ops.map(|ops| (kernel_name(element, blocks, tile, ops), threads)));
     }
-    for skinny in FEW.of(processor) {
+    for skinny in SKINNY.of(processor) {
         let (element, blocks) = skinny.operands;
         all.push((skinny_name(element, blocks, skinny.columns), skinny.threads));
     }
@@ -173,7 +173,7 @@ fn spelled(element: Element, blocks: bool) -> String {
 
 /// The columns that kernels for few of them take at a time, least first, of all operands.
 pub fn skinny_columns(processor: Processor) -> &'static [u32] {
-    let lists = FEW_COLUMNS.of(processor);
+    let lists = SKINNY_COLUMNS.of(processor);
     lists.first().map_or(&[], |(_, columns)| columns)
 }
 
@@ -183,7 +183,7 @@ pub fn skinny_columns(processor: Processor) -> &'static [u32] {
 /// If [`skinny_columns`] does not list them.
 pub fn skinny_shape(processor: Processor, element: Element, columns: u32) -> skinny::Shape {
     let of = |skinny: &&Skinny| skinny.operands.0 == element && skinny.columns == columns;
-    let Some(kernel) = FEW.of(processor).iter().find(of) else {
+    let Some(kernel) = SKINNY.of(processor).iter().find(of) else {
         panic!("no grouped kernel of {element:?} for {columns} columns: grouped::skinny_columns lists them");
     };
     let measures = skinny::measures!(kernel, 0);
@@ -231,7 +231,7 @@ mod tests {
                 }
             }
         }
-        for list in FEW_COLUMNS.lists() {
+        for list in SKINNY_COLUMNS.lists() {
             assert!(list.iter().all(|(_, columns)| *columns == list[0].1));
         }
     }

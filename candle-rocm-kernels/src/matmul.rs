@@ -112,7 +112,7 @@ struct Kernel {
     columns: u32,
     waves_m: u32,
     waves_n: u32,
-    ahead: u32,
+    prefetch: u32,
     lds_kib: u32,
     in_kernel_reduction: bool,
 }
@@ -148,7 +148,7 @@ pub fn reads_whole_cache_lines(processor: Processor, dtype: Dtype, tile: Tile) -
 /// K-blocks of 128 bytes of k that a workgroup of the kernels of `dtype` with `tile` has on their way at once: two where
 /// sums leave registers for them. 1 where there is no such kernel.
 pub fn prefetch_depth(processor: Processor, dtype: Dtype, tile: Tile) -> u32 {
-    Kernel::of(processor, dtype, tile).map_or(1, |kernel| kernel.ahead)
+    Kernel::of(processor, dtype, tile).map_or(1, |kernel| kernel.prefetch)
 }
 
 /// Threads of a workgroup of the tile's kernels, which all types have as many of. 0 where there is none.

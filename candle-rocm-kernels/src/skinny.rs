@@ -168,7 +168,7 @@ impl Shape {
 /// A kernel of [`GEMM`](crate::GEMM) for few columns: a row of kernels/matmul/gemm_kernels.cuh, which says what the columns
 /// are.
 #[derive(Clone, Copy, Debug)]
-struct Gemv {
+struct Skinny {
     rows_together: bool,
     dtype: Dtype,
     columns: u32,
@@ -245,14 +245,14 @@ impl Measures {
 
 /// The columns that kernels of the type are for at most, least first, where A has k together or rows; none of `I8`.
 pub fn columns(processor: Processor, dtype: Dtype, rows_together: bool) -> &'static [u32] {
-    let mut lists = GEMV_COLUMNS.of(processor).iter();
+    let mut lists = SKINNY_COLUMNS.of(processor).iter();
     let found = lists.find(|(rows, of, _)| (*rows, *of) == (rows_together, dtype));
     found.map_or(&[], |(_, _, columns)| columns)
 }
 
 /// The measures of the kernels of [`SKINNY_NORMED`](crate::SKINNY_NORMED); none of `F64` and `I8`.
 pub fn normed(processor: Processor, dtype: Dtype) -> Option<Shape> {
-    let mut kernels = SKINNY_NORMED.of(processor).iter();
+    let mut kernels = NORMED_KERNELS.of(processor).iter();
     let kernel = kernels.find(|kernel| kernel.dtype == dtype)?;
     let measures = measures!(kernel, 0);
     Some(measures.shape(processor, dtype.bytes(), false))
@@ -264,7 +264,7 @@ pub fn normed(processor: Processor, dtype: Dtype) -> Option<Shape> {
 /// If [`columns`] does not list them.
 pub fn shape(processor: Processor, dtype: Dtype, columns: u32, rows_together: bool) -> Shape {
     let wanted = (rows_together, dtype, columns);
-    let mut kernels = GEMV.of(processor).iter();
+    let mut kernels = SKINNY.of(processor).iter();
     let kernel = kernels.find(|of| (of.rows_together, of.dtype, of.columns) == wanted);
     let Some(kernel) = kernel else {
         panic!("no gemv kernel of {dtype:?} for {columns} columns: few::columns lists them");

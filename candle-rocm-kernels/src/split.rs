@@ -8,13 +8,13 @@ pub struct Split {
     pub step: u64,
     /// Fewest steps of a part.
     pub least_steps: u64,
-    /// Most parts.
+    /// Most splits.
     pub most: u64,
 }
 
-/// A dimension in parts.
+/// A dimension in splits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parts {
+pub struct Splits {
     /// How many; at least 1.
     pub count: u64,
     /// Elements of each but the last, a multiple of [`Split::step`].
@@ -22,7 +22,7 @@ pub struct Parts {
 }
 
 impl Split {
-    /// Most parts of so many elements, each of at least [`Split::least_steps`]; may be 0.
+    /// Most splits of so many elements, each of at least [`Split::least_steps`]; may be 0.
     pub fn most(&self, elements: u64) -> u64 {
         (elements / (self.least_steps * self.step)).min(self.most)
     }
@@ -34,17 +34,17 @@ impl Split {
             .min(u64::try_from(fit).unwrap_or(u64::MAX))
     }
 
-    /// About so many parts, at least one, each of whole steps.
-    pub fn into_parts(&self, elements: u64, wanted: u64) -> Parts {
+    /// About so many splits, at least one, each of whole steps.
+    pub fn into_splits(&self, elements: u64, wanted: u64) -> Splits {
         let part = elements.div_ceil(wanted).next_multiple_of(self.step);
-        Parts {
+        Splits {
             count: elements.div_ceil(part.max(1)).max(1),
             elements: part,
         }
     }
 }
 
-/// As many parts as fill so many workgroups' places where there are so many workgroups without them; 1 at least, and else no more
+/// As many splits as fill so many workgroups' places where there are so many workgroups without them; 1 at least, and else no more
 /// than `most`.
 pub fn filling(places: u64, workgroups: u64, most: u64) -> u64 {
     (places / workgroups.max(1)).min(most).max(1)
@@ -61,13 +61,13 @@ mod tests {
     };
 
     #[test]
-    fn parts_are_whole_steps_and_hold_all() {
+    fn splits_are_whole_steps_and_hold_all() {
         for elements in [0, 1, 63, 64, 65, 1000, 4096, 1 << 40] {
             for wanted in 1..=16 {
-                let Parts {
+                let Splits {
                     count,
                     elements: of,
-                } = SPLIT.into_parts(elements, wanted);
+                } = SPLIT.into_splits(elements, wanted);
                 assert!(of.is_multiple_of(SPLIT.step) && count <= wanted);
                 assert!(count * of >= elements, "{elements} in {wanted}");
                 assert!((count - 1) * of < elements.max(1), "{elements} in {wanted}");
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_bounded_by_steps_by_their_number_and_by_the_workspace() {
+    fn splits_are_bounded_by_steps_by_their_number_and_by_the_workspace() {
         assert_eq!([127, 128, 255, 256].map(|k| SPLIT.most(k)), [0, 1, 1, 2]);
         assert_eq!(SPLIT.most(1 << 30), 16);
         assert_eq!(SPLIT.most_within(1 << 30, 100, 399), 3);

@@ -1,8 +1,8 @@
 //! Plans stay as they are unless a change means to change them: a hash of each family's plans on each GPU, as recorded here. What a
 //! plan launches decides the order of its sums, and so its bits.
 
-use candle_rocm_kernels::geometry::Row;
 use candle_rocm_kernels::grouped::Element;
+use candle_rocm_kernels::launch_heuristics::Row;
 use candle_rocm_kernels::{decode, gguf, mmvq, split_rows, Processor};
 use candle_rocm_runtime::gemm::plan::Plan;
 use candle_rocm_runtime::gemm::{Epilogue, GemmDtype, GemmProblem, Gpu, Transpose};
@@ -129,15 +129,15 @@ fn add_gemm(plan: &Plan, plans: &mut Plans) {
     let words = [
         plan.kernel.threads(),
         plan.kernel.dynamic_lds(),
-        plan.parts,
+        plan.splits,
         plan.k_per_split,
         plan.group,
         plan.xcds,
         plan.splits_per_xcd.into(),
     ];
     plans.add(&words.map(u64::from));
-    for piece in plan.pieces().take(2) {
-        let (x, y, z) = piece.grid;
+    for sub_grid in plan.sub_grids().take(2) {
+        let (x, y, z) = sub_grid.grid;
         plans.add(&[x, y, z].map(u64::from));
     }
 }
@@ -171,13 +171,15 @@ fn of_grouped(gpu: Gpu, plans: &mut Plans) {
                             {
                                 let (tile, columns) = match plan.kernel {
                                     grouped::Kernel::Tile(tile) => (tile.rows, tile.columns),
-                                    grouped::Kernel::Few {
-                                        columns, sharing, ..
-                                    } => (1 << sharing, columns),
+                                    grouped::Kernel::Skinny {
+                                        columns,
+                                        log2_slice_k,
+                                        ..
+                                    } => (1 << log2_slice_k, columns),
                                 };
                                 plans.add(&[tile, columns].map(u64::from));
                                 plans.add(
-                                    &[plan.parts, plan.k_per_split].map(|number| number as u64),
+                                    &[plan.splits, plan.k_per_split].map(|number| number as u64),
                                 );
                             }
                         }
@@ -215,8 +217,8 @@ fn of_decode(gpu: Gpu, plans: &mut Plans) {
                 let kernel = decode::Kernel::of(gpu.processor, bytes, elements, group).unwrap();
                 for others in [1u32, 8, 32, 256] {
                     for seen in [1u32, 16, 1000, 4096, 131_072] {
-                        let parts = kernel.parts(gpu.compute_units, others, seen);
-                        plans.add(&[kernel.elements, kernel.queries, parts].map(u64::from));
+                        let splits = kernel.splits(gpu.compute_units, others, seen);
+                        plans.add(&[kernel.elements, kernel.queries, splits].map(u64::from));
                     }
                 }
             }
@@ -233,8 +235,8 @@ fn of_split_rows(gpu: Gpu, plans: &mut Plans) {
                     element_bytes,
                 };
                 for reads_once in [false, true] {
-                    let parts = split_rows::parts(rows, row, gpu.compute_units, reads_once);
-                    plans.add(&[parts.map_or(0, u64::from)]);
+                    let splits = split_rows::splits(rows, row, gpu.compute_units, reads_once);
+                    plans.add(&[splits.map_or(0, u64::from)]);
                 }
             }
         }

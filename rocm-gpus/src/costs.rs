@@ -87,9 +87,9 @@ costs! {
     /// In-kernel split-K reduction: until the last split's workgroups have the partial sums.
     IN_KERNEL_REDUCTION 2000.0 "cycles", Clock;
     /// In-kernel split-K reduction: for each element of a tile, of the first other split, whose code waits as well.
-    HANDOVER_OF_ELEMENT 0.5 "cycles an element", Clock;
+    IN_KERNEL_REDUCTION_OF_ELEMENT 0.5 "cycles an element", Clock;
     /// In-kernel split-K reduction: for each element of a tile, of each further split.
-    HANDOVER_OF_FURTHER_SPLIT 0.1 "cycles an element", Clock;
+    IN_KERNEL_REDUCTION_OF_FURTHER_SPLIT 0.1 "cycles an element", Clock;
     /// For which the first workgroups of a tile of whole cache lines wait for its code, which is longer than the others': alike
     /// from 6,000 to 8,000.
     FIRST_CODE 7000.0 "cycles", Clock;

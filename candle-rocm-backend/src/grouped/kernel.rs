@@ -434,7 +434,7 @@ struct Ready {
     kernel: String,
     product: ReadyLaunch,
     arguments: GroupedArguments,
-    /// Adds up parts of K.
+    /// Adds up splits of K.
     sum: Option<ReadyLaunch>,
 }
 

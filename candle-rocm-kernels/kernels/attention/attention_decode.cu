@@ -321,8 +321,8 @@ template <class T, uint32_t HEADS> struct IncomingHead {
 
 // Store: the step's own key and value, LDS -> the cache, at `place` of the sequence's rows.
 template <class C, int HEADS, class KeyReader>
-__device__ __forceinline__ void keep_own(const typename KeyReader::Lds &lds, C *keys, C *values, uint32_t place,
-                                         uint32_t dim) {
+__device__ __forceinline__ void store_own(const typename KeyReader::Lds &lds, C *keys, C *values, uint32_t place,
+                                          uint32_t dim) {
     for (uint32_t i = threadIdx.x * VEC16<C>; i < 2 * dim; i += KeyReader::THREADS * VEC16<C>) {
         bool value = i >= dim;
         uint32_t at = value ? i - dim : i;
@@ -421,7 +421,7 @@ __device__ __forceinline__ void attend(const Step<T> &from, C *cache, const uint
         from.template stage<DIM>(head_of_lane, lds.heads[head_in.staged], dim, head_in.norm != nullptr, head_in.rotated,
                                  head_in.lane);
     __syncthreads();
-    if (own != NONE && in_group == 0) keep_own<C, HEADS, KeyReader>(lds, keys, values, own, dim);
+    if (own != NONE && in_group == 0) store_own<C, HEADS, KeyReader>(lds, keys, values, own, dim);
 
     Scores how{softcap, slopes == nullptr ? slopes : slopes + query};
     reader.start(lds, count, scale);

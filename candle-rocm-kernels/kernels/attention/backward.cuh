@@ -131,7 +131,7 @@ template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S, IsLat
     };
 
     // The tile of own rows that a workgroup makes, and what this wavefront has of it.
-    struct Place {
+    struct WaveTile {
         LdsBytes lds, weights;
         uint32_t wave, lane;
         // The workgroup's first own row and the wavefront's, and the first column of results.
@@ -142,7 +142,7 @@ template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S, IsLat
 
     // The main loop over tiles of others: what is on its way, own rows in registers, and the phases of a tile.
     struct MainLoop {
-        const Place &place;
+        const WaveTile &place;
         Sequence &s;
         const Biases<T> &biases;
         float factor;
@@ -195,7 +195,7 @@ template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S, IsLat
         // A tile where others are copied straight to LDS.
         __device__ __forceinline__ void direct_tile() {
             static_assert(Keys::Layout::CHUNK_PITCH == Values::Layout::CHUNK_PITCH, "both read the same tiles");
-            LdsBytes now = place.lds + buffer, turned_lds = now + place.column / 8 * Keys::Layout::CHUNK_PITCH;
+            LdsBytes now = place.lds + buffer, transposed_lds = now + place.column / 8 * Keys::Layout::CHUNK_PITCH;
             Held scores, changes;
             multiply<false>(scores, now);
             multiply<true>(changes, now);
@@ -203,8 +203,8 @@ template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S, IsLat
             others.advance(s);
             copy(buffer ^ BUFFER);
             if constexpr (OF_KEYS)
-                Base::multiply_values(of_weights, scores.block, turned_lds + SECOND_AT, place.weights, place.lane);
-            Base::multiply_values(of_changes, changes.block, turned_lds, place.weights, place.lane);
+                Base::multiply_values(of_weights, scores.block, transposed_lds + SECOND_AT, place.weights, place.lane);
+            Base::multiply_values(of_changes, changes.block, transposed_lds, place.weights, place.lane);
             buffer ^= BUFFER;
             settle_copies();
         }
@@ -312,7 +312,7 @@ template <class T, class S, bool OF_KEYS> struct Backward : Products<T, S, IsLat
         if (others.begin < others.end) {
             uint32_t tiles = ceil_div((uint32_t)(others.end - others.begin), (uint32_t)OTHERS);
             uint32_t left = tiles * (OF_KEYS ? p.group : 1);
-            Place place = {lds, weights, wave, lane, first, my_first, column, inner_begin, inner_end};
+            WaveTile place = {lds, weights, wave, lane, first, my_first, column, inner_begin, inner_end};
             Keys first_tile(p.dim), second_tile(p.dim);
             Transposed transposed(p.dim - column);
             QueryFragments own_first, own_second;

@@ -27,11 +27,11 @@ constexpr size_t NONE = ~(size_t)0;
 // Elements that a thread has on their way at once.
 constexpr int AT_ONCE = 4;
 
-// The unit of src whose place is place(index), 0 where the index is absent. A bad index is read as absent, and `refused`
-// becomes i: a trap in a loop would keep its loads from overlapping.
-template <class U, class I, class Place>
+// The unit of src whose place is place(index), 0 where the index is absent. A bad index is read as absent, and
+// `refused` becomes i: a trap in a loop would keep its loads from overlapping.
+template <class U, class I, class At>
 __device__ __forceinline__ U select(I index, size_t i, size_t src_dim, const U *__restrict__ src, size_t &refused,
-                                    Place place) {
+                                    At place) {
     // A negative index is a huge unsigned one.
     bool absent = is_absent(index), outside = (uint64_t)(int64_t)index >= (uint64_t)src_dim;
     if (outside && !absent) refused = i;

@@ -18,13 +18,13 @@
     TILE_OPS(TYPE, TM, TN, ROWS, COLS, tt, T, T)
 
 // Few columns. `layout`, of `Layout`, is an argument, for it costs the loops nothing.
-#define GEMV(FORM, TYPE, COLUMNS, UNIT, LANES, THREADS, ROWS, STEP, LDS_KIB)                                 \
-    using Gemv_##FORM##_##TYPE##_##COLUMNS = SkinnyProduct<element_##TYPE, COLUMNS, ROWS_TOGETHER_##FORM>;   \
-    static_assert(Gemv_##FORM##_##TYPE##_##COLUMNS::is_listed_as(UNIT, LANES, THREADS, ROWS, STEP, LDS_KIB), \
+#define SKINNY(FORM, TYPE, COLUMNS, BY, LANES, THREADS, ROWS, STEP, LDS_KIB)                                 \
+    using Skinny_##FORM##_##TYPE##_##COLUMNS = SkinnyProduct<element_##TYPE, COLUMNS, ROWS_TOGETHER_##FORM>; \
+    static_assert(Skinny_##FORM##_##TYPE##_##COLUMNS::is_listed_as(BY, LANES, THREADS, ROWS, STEP, LDS_KIB), \
                   "the list's measures");                                                                    \
-    ENTRY __launch_bounds__(THREADS, (Gemv_##FORM##_##TYPE##_##COLUMNS::RESIDENT))                           \
-        gemv_##FORM##_##TYPE##_c##COLUMNS(MatmulProblem p, uint32_t layout, uint32_t log2_slice_k) {         \
-        Gemv_##FORM##_##TYPE##_##COLUMNS().run(p, layout, log2_slice_k);                                     \
+    ENTRY __launch_bounds__(THREADS, (Skinny_##FORM##_##TYPE##_##COLUMNS::RESIDENT))                         \
+        skinny_##FORM##_##TYPE##_n##COLUMNS(MatmulProblem p, uint32_t layout, uint32_t log2_slice_k) {       \
+        Skinny_##FORM##_##TYPE##_##COLUMNS().run(p, layout, log2_slice_k);                                   \
     }
 #define ROWS_TOGETHER_t false
 #define ROWS_TOGETHER_n true
@@ -36,4 +36,4 @@
     }                                                                                \
     ENTRY __launch_bounds__(256) gemm_epilogue_##TYPE(MatmulProblem p) { gemm_epilogue<element_##TYPE>(p); }
 
-LISTED(GEMM_KERNELS)(TILE, GEMV, END)
+LISTED(GEMM_KERNELS)(TILE, SKINNY, END)

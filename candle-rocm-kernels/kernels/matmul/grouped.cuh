@@ -51,10 +51,10 @@
 #define GROUPED_SHAPE(TYPE, OPS, SCHEDULE, ROWS, COLUMNS, WAVES_M, WAVES_N, STAGE_BYTES, STAGES_OF_K_BLOCK, PREFETCH) \
     using Grouped_##TYPE##_##ROWS##x##COLUMNS =                                                                       \
         GROUPED_##SCHEDULE(ROWS, COLUMNS, WAVES_M, WAVES_N, STAGE_BYTES, STAGES_OF_K_BLOCK, PREFETCH);
-#define GROUPED_MEASURES(TYPE, COLUMNS, UNIT, LANES, THREADS, ROWS, STEP)                                         \
-    static_assert(SkinnyProduct<ELEMENT_##TYPE, COLUMNS, false, INPUT_##TYPE>::is_listed_as(UNIT, LANES, THREADS, \
-                                                                                            ROWS, STEP, 0),       \
-                  "the list's measures");
+#define GROUPED_MEASURES(TYPE, COLUMNS, BY, LANES, THREADS, ROWS, STEP)                                               \
+    static_assert(                                                                                                    \
+        SkinnyProduct<ELEMENT_##TYPE, COLUMNS, false, INPUT_##TYPE>::is_listed_as(BY, LANES, THREADS, ROWS, STEP, 0), \
+        "the list's measures");
 LISTED(GROUPED_KERNELS)(GROUPED_SHAPE, GROUPED_MEASURES)
 
 #define PRODUCT(TYPE, TILE, OPS) PRODUCT_OF(TYPE, Grouped_##TYPE##_##TILE, grouped_##TYPE##_##TILE##_##OPS, OPS)

@@ -1,14 +1,14 @@
 // The kernels of module `grouped`, by architecture. grouped.cuh makes them of this list, and the build the table that
 // candle_rocm_kernels::grouped reads.
 //
-//   X(operands, ops, schedule, rows, columns, waves_m, waves_n, slice_bytes, stages, ahead)
-//   FEW(operands, columns, unit, lanes, threads, rows, step)
+//   X(operands, ops, schedule, rows, columns, waves_m, waves_n, stage_bytes, stages, prefetch)
+//   SKINNY(operands, columns, unit, lanes, threads, rows, step)
 //
 // X is grouped_<operands>_<rows>x<columns>_<ops>, of all four pairs of operations or of one. Operands are bf16, or FP8
 // with scales, of f8e4m3_blocks those of A shared by 128 rows. Schedules: Tile and Lines as in matmul_kernels.cuh, and
 // Rows (matmul_rows.cuh), a Tile whose K-blocks, where k is together, are copied straight to LDS, so many ahead.
 //
-// FEW is grouped_few_<operands>_c<columns>, at most so many columns at a time, both operands with k together; the rest
+// SKINNY is grouped_skinny_<operands>_n<columns>, at most so many columns at a time, both operands with k together; the rest
 // is as in gemm_kernels.cuh, of form t.
 #pragma once
 #include "portable/architecture.cuh"
@@ -53,24 +53,24 @@
     X(bf16, tn, Rows, 128, 64, 4, 1, 64, 2, 1)            \
     X(bf16, all, Rows, 128, 32, 4, 1, 64, 2, 2)
 
-#define GROUPED_FEW(SKINNY, COLUMNS, UNIT, LANES, ROWS, FP8_STEP, BF16_STEP) \
-    SKINNY(f8e4m3, COLUMNS, UNIT, LANES, 256, ROWS, FP8_STEP)                \
-    SKINNY(f8e4m3_blocks, COLUMNS, UNIT, LANES, 256, ROWS, FP8_STEP)         \
-    SKINNY(bf16, COLUMNS, UNIT, LANES, 256, ROWS, BF16_STEP)
-#define GROUPED_FEW_LANES(SKINNY)                  \
-    GROUPED_FEW(SKINNY, 1, Lanes, 32, 8, 512, 256) \
-    GROUPED_FEW(SKINNY, 4, Lanes, 32, 8, 512, 256) \
-    GROUPED_FEW(SKINNY, 16, Lanes, 32, 8, 128, 64)
+#define GROUPED_SKINNY(SKINNY, COLUMNS, BY, LANES, ROWS, FP8_STEP, BF16_STEP) \
+    SKINNY(f8e4m3, COLUMNS, BY, LANES, 256, ROWS, FP8_STEP)                   \
+    SKINNY(f8e4m3_blocks, COLUMNS, BY, LANES, 256, ROWS, FP8_STEP)            \
+    SKINNY(bf16, COLUMNS, BY, LANES, 256, ROWS, BF16_STEP)
+#define GROUPED_SKINNY_LANES(SKINNY)                  \
+    GROUPED_SKINNY(SKINNY, 1, Lanes, 32, 8, 512, 256) \
+    GROUPED_SKINNY(SKINNY, 4, Lanes, 32, 8, 512, 256) \
+    GROUPED_SKINNY(SKINNY, 16, Lanes, 32, 8, 128, 64)
 
-#define GROUPED_KERNELS_Vega20(X, SKINNY) GROUPED_RDNA_TILES(X) GROUPED_FEW_LANES(SKINNY)
-#define GROUPED_KERNELS_Cdna1(X, SKINNY) GROUPED_CDNA1_TILES(X) GROUPED_FEW(SKINNY, 16, Matrix, 64, 16, 512, 256)
-#define GROUPED_KERNELS_Cdna2(X, SKINNY) GROUPED_CDNA2_TILES(X) GROUPED_FEW(SKINNY, 16, Matrix, 64, 16, 512, 256)
+#define GROUPED_KERNELS_Vega20(X, SKINNY) GROUPED_RDNA_TILES(X) GROUPED_SKINNY_LANES(SKINNY)
+#define GROUPED_KERNELS_Cdna1(X, SKINNY) GROUPED_CDNA1_TILES(X) GROUPED_SKINNY(SKINNY, 16, Matrix, 64, 16, 512, 256)
+#define GROUPED_KERNELS_Cdna2(X, SKINNY) GROUPED_CDNA2_TILES(X) GROUPED_SKINNY(SKINNY, 16, Matrix, 64, 16, 512, 256)
 #define GROUPED_KERNELS_Cdna3 GROUPED_KERNELS_Cdna2
 #define GROUPED_KERNELS_Cdna4 GROUPED_KERNELS_Cdna2
 #define GROUPED_KERNELS_Rdna2 GROUPED_KERNELS_Vega20
-#define GROUPED_KERNELS_Rdna3(X, SKINNY) GROUPED_RDNA_TILES(X) GROUPED_FEW(SKINNY, 16, Matrix, 32, 16, 128, 64)
-#define GROUPED_KERNELS_Rdna4(X, SKINNY) GROUPED_RDNA_TILES(X) GROUPED_FEW(SKINNY, 16, Matrix, 32, 16, 256, 128)
-#define GROUPED_KERNELS_Nvidia(X, SKINNY)           \
-    GROUPED_NVIDIA_TILES(X)                         \
-    GROUPED_FEW(SKINNY, 8, Matrix, 32, 8, 256, 128) \
-    GROUPED_FEW(SKINNY, 16, Matrix, 32, 16, 256, 128)
+#define GROUPED_KERNELS_Rdna3(X, SKINNY) GROUPED_RDNA_TILES(X) GROUPED_SKINNY(SKINNY, 16, Matrix, 32, 16, 128, 64)
+#define GROUPED_KERNELS_Rdna4(X, SKINNY) GROUPED_RDNA_TILES(X) GROUPED_SKINNY(SKINNY, 16, Matrix, 32, 16, 256, 128)
+#define GROUPED_KERNELS_Nvidia(X, SKINNY)              \
+    GROUPED_NVIDIA_TILES(X)                            \
+    GROUPED_SKINNY(SKINNY, 8, Matrix, 32, 8, 256, 128) \
+    GROUPED_SKINNY(SKINNY, 16, Matrix, 32, 16, 256, 128)

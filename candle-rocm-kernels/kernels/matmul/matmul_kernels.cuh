@@ -1,13 +1,13 @@
 // The kernels of module `matmul`, by architecture. matmul.cu makes them of this list, and the build the table that
 // candle_rocm_kernels::matmul reads.
 //
-//   X(type, schedule, rows, columns, waves_m, waves_n, slice_bytes, stages, ahead, lds_kib, reduction)
+//   X(type, schedule, rows, columns, waves_m, waves_n, stage_bytes, stages, prefetch, lds_kib, reduction)
 //   SUM(type)
 //
 // X is a kernel for each of the four pairs of operations, matmul_<type>_<rows>x<columns>_<ops>, whose workgroups make a
 // tile of rows x columns of C by waves_m x waves_n wavefronts. Schedules:
 //
-//   Tile    a K-block has so many stages of slice_bytes of k, two of which are in LDS (matmul_tile.cuh)
+//   Tile    a K-block has so many stages of stage_bytes of k, two of which are in LDS (matmul_tile.cuh)
 //   Lines   so many K-blocks of 128 bytes of k, in two halves, are on their way at once (matmul_pipelined.cuh)
 //   Direct  so many stages are in LDS, whose size, lds_kib, a launch asks for (matmul_direct.cuh)
 //

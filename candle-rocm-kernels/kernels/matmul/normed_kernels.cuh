@@ -1,5 +1,5 @@
-// The kernels of module `normed`, by architecture. skinny_normed.cu makes them of this list, and the build the table that
-// candle_rocm_kernels::few reads.
+// The kernels of module `skinny_normed`, by architecture. skinny_normed.cu makes them of this list, and the build the
+// table that candle_rocm_kernels::skinny reads.
 //
 //   X(type, columns, unit, lanes, threads, rows, step)
 //

@@ -43,10 +43,10 @@ template <class T, int COLUMNS, bool GATED> struct NormedSkinny {
                       uint32_t length, uint32_t activation, float epsilon, uint32_t log2_slice_k) {            \
         PRODUCT::run(x, norm, weight, bias, result, rows, columns, length, activation, epsilon, log2_slice_k); \
     }
-#define BOTH(TYPE, COLUMNS, UNIT, LANES, THREADS, ROWS, STEP)                                               \
-    using Normed_##TYPE = NormedSkinny<element_##TYPE, COLUMNS, false>;                                     \
-    using Gated_##TYPE = NormedSkinny<element_##TYPE, COLUMNS, true>;                                       \
-    static_assert(Normed_##TYPE::Product::is_listed_as(UNIT, LANES, THREADS, ROWS, STEP, 0), "the list's"); \
-    NORMED(normed_skinny, TYPE, element_##TYPE, Normed_##TYPE)                                              \
+#define BOTH(TYPE, COLUMNS, BY, LANES, THREADS, ROWS, STEP)                                               \
+    using Normed_##TYPE = NormedSkinny<element_##TYPE, COLUMNS, false>;                                   \
+    using Gated_##TYPE = NormedSkinny<element_##TYPE, COLUMNS, true>;                                     \
+    static_assert(Normed_##TYPE::Product::is_listed_as(BY, LANES, THREADS, ROWS, STEP, 0), "the list's"); \
+    NORMED(normed_skinny, TYPE, element_##TYPE, Normed_##TYPE)                                            \
     NORMED(gated_skinny, TYPE, element_##TYPE, Gated_##TYPE)
 LISTED(NORMED_KERNELS)(BOTH)

@@ -131,7 +131,7 @@ __device__ __forceinline__ RowGroups groups_for_columns(size_t outputs, uint32_t
 //
 // The phases of an output: a thread combines its elements, by whole vectors (fold_vectors), by one stride
 // (fold_strided) or by their places (fold_stretch), global -> registers; its group's states are combined within
-// wavefronts, then through LDS (fold_team); group 0 of the group stores.
+// wavefronts, then through LDS (fold_group); group 0 of the group stores.
 
 // A thread's place in its group: its number, the column whose elements it takes, its number among those that take
 // elements of that column, and the group's number in the workgroup.
@@ -149,7 +149,7 @@ struct Stretch {
 };
 
 // The number of `vectors` that are a group's: one in 1 << `groups`, from the group's own number on.
-__device__ __forceinline__ uint32_t own_parts(uint32_t vectors, uint32_t group, uint32_t groups) {
+__device__ __forceinline__ uint32_t own_shares(uint32_t vectors, uint32_t group, uint32_t groups) {
     return vectors > group ? ((vectors - 1 - group) >> groups) + 1 : 0;
 }
 
@@ -164,7 +164,7 @@ __device__ __forceinline__ void fold_vectors(typename Fold::State &state, const 
     at += (size_t)group * WIDTH;
     uint32_t i = stretch.first + group * WIDTH;
 #pragma nounroll
-    for (uint32_t left = own_parts(stretch.elements / WIDTH, group, log_groups); left > 0;
+    for (uint32_t left = own_shares(stretch.elements / WIDTH, group, log_groups); left > 0;
          left -= min_of(left, STRIP)) {
         // As words: elements that may not have been read would take a register each.
         vec<uint32_t, 4> x[STRIP];
@@ -192,7 +192,7 @@ __device__ __forceinline__ void fold_strided(typename Fold::State &state, const 
     uint32_t i = stretch.first + group;
     at += group * stride;
 #pragma nounroll
-    for (uint32_t left = own_parts(stretch.elements, group, log_groups); left > 0; left -= min_of(left, STRIP)) {
+    for (uint32_t left = own_shares(stretch.elements, group, log_groups); left > 0; left -= min_of(left, STRIP)) {
         // Multiples of the step are not worth keeping: they take more registers than there are.
         opt_barrier_words(step, zero);
         T x[STRIP];
@@ -230,7 +230,7 @@ __device__ __forceinline__ typename Fold::State fold_stretch(const T *row, const
     return state;
 }
 
-// Values of a workgroup's wavefronts, for `fold_team`.
+// Values of a workgroup's wavefronts, for `fold_group`.
 template <class State> struct FoldValues {
     State of_wave[1 << FOLD_VALUES];
 };
@@ -238,8 +238,8 @@ template <class State> struct FoldValues {
 // What a group comes to in each column, from its threads' states; in the threads of group 0. `again`: the workgroup
 // will call this once more.
 template <class Fold, class State>
-__device__ __forceinline__ State fold_team(State state, const RowGroups &shared, const Seat &seat, bool again,
-                                           FoldValues<State> &lds) {
+__device__ __forceinline__ State fold_group(State state, const RowGroups &shared, const Seat &seat, bool again,
+                                            FoldValues<State> &lds) {
     uint32_t wave = log2_of(wave_size());
     auto both = [](State a, State b) INLINED {
         return Fold::both(a, b);
@@ -297,7 +297,7 @@ __device__ __forceinline__ void fold(size_t numel, size_t of_each, size_t num_di
         auto state = fold_stretch<Fold>(row, inner, Stretch{0, reduced}, seat.group, shared.size - shared.columns, zero,
                                         dims, strides);
         T front = reduced == 0 ? T() : row[0];
-        state = fold_team<Fold>(state, shared, seat, outputs - block > (size_t)gridDim.x * together, lds);
+        state = fold_group<Fold>(state, shared, seat, outputs - block > (size_t)gridDim.x * together, lds);
         if (seat.group == 0) dst[o] = Fold::finish(state, front);
     }
 }

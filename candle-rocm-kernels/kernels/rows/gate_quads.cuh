@@ -346,7 +346,7 @@ template <int LANES, int QUADS, int CELLS, class T> struct TokenGate {
     }
 
     // Mask: what groups are ranked by, of each four.
-    __device__ __forceinline__ void reduce_fours() {
+    __device__ __forceinline__ void reduce_quads() {
 #pragma unroll
         for (int j = 0; j < QUADS; j++) {
             const float *x = choices[j];
@@ -633,7 +633,7 @@ __device__ __forceinline__ void gate_quads(const T *logits, const float *bias, u
     else if (bias) gate.add_bias([&](uint32_t j) INLINED { return gate.held_quad(j); });
     gate.bound_choices();
 
-    gate.reduce_fours();
+    gate.reduce_quads();
     if (o.groups > 1) {
         if (whole && o.groups == GATE_GROUPS && QUADS % GATE_GROUPS == 0) gate.mask_regular_groups();
         else gate.mask_groups();

@@ -1,62 +1,62 @@
-// Sums and extrema of few long outputs, each shared by several workgroups, in two launches of one grid (parts, outputs).
+// Sums and extrema of few long outputs, each shared by several workgroups, in two launches of one grid (segments, outputs).
 //
-// The first launch leaves a state for each part of an output, the second combines them in the order of the parts:
+// The first launch leaves a state for each segment of an output, the second combines them in the order of the segments:
 //
-//   found[output * (gridDim.x << MOST_COLUMNS) + part]
+//   found[output * (gridDim.x << MOST_COLUMNS) + segment]
 //
 // Where neighbouring outputs are neighbours in memory, a workgroup takes 32 of them at once. The workgroups of these
-// outputs are then as many parts of each.
+// outputs are then as many segments of each.
 #pragma once
 #include "rows/fold.cuh"
 
-// Outputs that a workgroup makes at most, as an exponent of 2. The runtime's memory for the parts has room for as many
+// Outputs that a workgroup makes at most, as an exponent of 2. The runtime's memory for the segments has room for as many
 // states for each workgroup.
 constexpr uint32_t MOST_COLUMNS = 5;
 
-// Which outputs a workgroup makes, and which part of their elements.
-struct LongPart {
-    // Outputs of a workgroup, as an exponent of 2; the first one; how many there are; and the part.
-    uint32_t columns, first, outputs, part, parts;
+// Which outputs a workgroup makes, and which segment of their elements.
+struct LongSegment {
+    // Outputs of a workgroup, as an exponent of 2; the first one; how many there are; and the segment.
+    uint32_t columns, first, outputs, segment, segments;
 
-    __device__ __forceinline__ LongPart(const Split &split, uint32_t threads) {
+    __device__ __forceinline__ LongSegment(const Split &split, uint32_t threads) {
         bool adjacent = split.inner.uniform && split.inner.stride == 1,
              side_by_side = split.kept.last == 1 && !adjacent;
         columns = side_by_side && threads >= log2_of(wave_size()) ? min_of(exponent_from(gridDim.y), MOST_COLUMNS) : 0;
         first = blockIdx.y >> columns << columns;
         outputs = min_of(gridDim.y - first, 1u << columns);
-        part = blockIdx.x * outputs + (blockIdx.y - first);
-        parts = gridDim.x * outputs;
+        segment = blockIdx.x * outputs + (blockIdx.y - first);
+        segments = gridDim.x * outputs;
     }
 
     // Its elements of each output, in whole lines of 128 bytes.
     template <class T> __device__ __forceinline__ Stretch of(uint32_t reduced) const {
         constexpr uint32_t LINE = 128 / sizeof(T);
-        uint32_t lines = reduced / LINE + 1, of_part = (lines + parts - 1) / parts * LINE;
-        uint32_t begin = (uint32_t)min_of((uint64_t)part * of_part, (uint64_t)reduced);
-        return {begin, min_of(of_part, reduced - begin)};
+        uint32_t lines = reduced / LINE + 1, of_segment = (lines + segments - 1) / segments * LINE;
+        uint32_t begin = (uint32_t)min_of((uint64_t)segment * of_segment, (uint64_t)reduced);
+        return {begin, min_of(of_segment, reduced - begin)};
     }
 
     // How many states the first launch leaves for an output.
     static __device__ __forceinline__ size_t room() { return (size_t)gridDim.x << MOST_COLUMNS; }
 };
 
-// The first launch: `found` gets a state for each part of each output.
+// The first launch: `found` gets a state for each segment of each output.
 template <class Fold, class T>
-__device__ __forceinline__ void fold_parts(size_t of_each, size_t num_dims, const size_t *__restrict__ info,
-                                           const T *__restrict__ src, typename Fold::State *__restrict__ found) {
+__device__ __forceinline__ void fold_segments(size_t of_each, size_t num_dims, const size_t *__restrict__ info,
+                                              const T *__restrict__ src, typename Fold::State *__restrict__ found) {
     __shared__ FoldValues<typename Fold::State> lds;
     const size_t *dims = info, *strides = info + num_dims;
     uint32_t reduced = (uint32_t)of_each, threads = log2_of(blockDim.x);
     Split split(reduced, num_dims, dims, strides);
-    LongPart own(split, threads);
-    Teams shared{threads, 0, own.columns};
+    LongSegment own(split, threads);
+    RowGroups shared{threads, 0, own.columns};
     Seat seat(threadIdx.x, shared);
     // Columns beyond the last output make that once more, and leave nothing.
     size_t o = own.first + min_of(seat.column, own.outputs - 1);
     auto state = fold_stretch<Fold>(src + split.kept.offset(o, dims, strides), split.inner, own.of<T>(reduced),
                                     seat.group, threads - own.columns, (uint32_t)num_dims >> 31, dims, strides);
-    state = fold_team<Fold>(state, shared, seat, false, lds);
-    if (seat.group == 0 && seat.column < own.outputs) found[o * LongPart::room() + own.part] = state;
+    state = fold_group<Fold>(state, shared, seat, false, lds);
+    if (seat.group == 0 && seat.column < own.outputs) found[o * LongSegment::room() + own.segment] = state;
 }
 
 // The second launch: the output of each y, by the workgroup whose x is 0.
@@ -69,11 +69,11 @@ __device__ __forceinline__ void fold_finish(size_t of_each, size_t num_dims, con
     const size_t *dims = info, *strides = info + num_dims;
     uint32_t threads = log2_of(blockDim.x), o = blockIdx.y;
     Split split((uint32_t)of_each, num_dims, dims, strides);
-    LongPart own(split, threads);
-    const auto *of_output = found + o * LongPart::room();
+    LongSegment own(split, threads);
+    const auto *of_output = found + o * LongSegment::room();
     auto state = Fold::start();
-    for (uint32_t i = threadIdx.x; i < own.parts; i += blockDim.x) state = Fold::both(state, of_output[i]);
-    Teams shared{threads, 0, 0};
-    state = fold_team<Fold>(state, shared, Seat(threadIdx.x, shared), false, lds);
+    for (uint32_t i = threadIdx.x; i < own.segments; i += blockDim.x) state = Fold::both(state, of_output[i]);
+    RowGroups shared{threads, 0, 0};
+    state = fold_group<Fold>(state, shared, Seat(threadIdx.x, shared), false, lds);
     if (threadIdx.x == 0) dst[o] = Fold::finish(state, src[split.kept.offset(o, dims, strides)]);
 }

@@ -25,13 +25,13 @@
     }
 FOR_ALL(FOLDS)
 
-// What replaces a fold of few long outputs (candle_rocm_kernels::split_rows). The parts of an extremum and of its place
+// What replaces a fold of few long outputs (candle_rocm_kernels::split_rows). The segments of an extremum and of its place
 // are the same.
-#define LONG_PARTS(KERNEL, NAME, T, ...)                                                                            \
-    ENTRY __launch_bounds__(256) long_##KERNEL##_parts_##NAME(                                                      \
+#define LONG_SPLITS(KERNEL, NAME, T, ...)                                                                           \
+    ENTRY __launch_bounds__(256) long_##KERNEL##_splits_##NAME(                                                     \
         size_t reduced, size_t num_dims, const size_t *__restrict__ info, const T *__restrict__ src, void *found) { \
         using Fold = __VA_ARGS__;                                                                                   \
-        fold_parts<Fold>(reduced, num_dims, info, src, (typename Fold::State *)found);                              \
+        fold_segments<Fold>(reduced, num_dims, info, src, (typename Fold::State *)found);                           \
     }
 #define LONG_FINISH(KERNEL, NAME, T, OUT, ...)                                                               \
     ENTRY __launch_bounds__(256)                                                                             \
@@ -41,9 +41,9 @@ FOR_ALL(FOLDS)
         fold_finish<Fold>(reduced, num_dims, info, src, dst, (const typename Fold::State *)found);           \
     }
 #define LONG_FOLDS(NAME, T)                                             \
-    LONG_PARTS(sum, NAME, T, Summing<T>)                                \
-    LONG_PARTS(min, NAME, T, Extremum<Smallest, true, T>)               \
-    LONG_PARTS(max, NAME, T, Extremum<Largest, true, T>)                \
+    LONG_SPLITS(sum, NAME, T, Summing<T>)                               \
+    LONG_SPLITS(min, NAME, T, Extremum<Smallest, true, T>)              \
+    LONG_SPLITS(max, NAME, T, Extremum<Largest, true, T>)               \
     LONG_FINISH(sum, NAME, T, T, Summing<T>)                            \
     LONG_FINISH(min, NAME, T, T, Extremum<Smallest, false, T>)          \
     LONG_FINISH(max, NAME, T, T, Extremum<Largest, false, T>)           \

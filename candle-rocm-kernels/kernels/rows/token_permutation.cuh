@@ -60,13 +60,13 @@ __device__ __forceinline__ void count_chunk(const uint32_t *ids, int32_t *counts
 
 // What a workgroup of permute_chunk has in LDS: rows of each expert before this chunk's of each wavefront, all of an
 // expert's, and where these begin.
-struct PlacesLds {
+struct PermutationLds {
     int32_t (&rows_of_waves)[PERMUTATION_WAVES][PERMUTATION_MOST], (&rows_of_experts)[PERMUTATION_MOST];
     int32_t (&starts)[PERMUTATION_MOST + 1], (&of_wave)[PERMUTATION_WAVES];
 };
 
 // Scan: where each expert begins, and there each wavefront's rows. Returns how many blocks all experts have.
-__device__ __forceinline__ int32_t scan_experts(const TokenPermutation &p, const PlacesLds &lds, uint32_t wave,
+__device__ __forceinline__ int32_t scan_experts(const TokenPermutation &p, const PermutationLds &lds, uint32_t wave,
                                                 uint32_t lane, uint32_t chunks) {
     int32_t blocks = 0;
     for (uint32_t from = 0; from < p.experts; from += EXPERTS_THREADS) {
@@ -134,7 +134,7 @@ __device__ __forceinline__ void place_assignments(const TokenPermutation &p, LDS
 
 // Store: what no assignment has, by all workgroups together: where experts begin, whose blocks are, and rows that are
 // nobody's.
-__device__ __forceinline__ void store_blocks(const TokenPermutation &p, const PlacesLds &lds, int32_t blocks,
+__device__ __forceinline__ void store_blocks(const TokenPermutation &p, const PermutationLds &lds, int32_t blocks,
                                              uint32_t wave, uint32_t lane, uint32_t chunks) {
     if (blockIdx.x == 0)
         for (uint32_t e = threadIdx.x; e <= p.experts; e += EXPERTS_THREADS) p.starts[e] = lds.starts[e];
@@ -155,7 +155,7 @@ __device__ __forceinline__ void store_blocks(const TokenPermutation &p, const Pl
 __device__ __forceinline__ void permute_chunk(const TokenPermutation &p, uint32_t chunk) {
     static __shared__ int32_t rows_of_waves[PERMUTATION_WAVES][PERMUTATION_MOST], rows_of_experts[PERMUTATION_MOST];
     static __shared__ int32_t starts[PERMUTATION_MOST + 1], of_wave[PERMUTATION_WAVES];
-    PlacesLds lds = {rows_of_waves, rows_of_experts, starts, of_wave};
+    PermutationLds lds = {rows_of_waves, rows_of_experts, starts, of_wave};
     uint32_t wave = threadIdx.x / WAVEFRONT, lane = threadIdx.x % WAVEFRONT, chunks = gridDim.x;
     // Count: this chunk's rows of each wavefront.
     LDS_MEMORY int32_t *next = (LDS_MEMORY int32_t *)rows_of_waves[wave];

@@ -225,9 +225,10 @@ impl Gpu {
         written
             + match of {
                 SplitKReduction::InKernel => {
-                    let further = costs::HANDOVER_OF_FURTHER_SPLIT.value * (splits - 2) as f64;
+                    let further =
+                        costs::IN_KERNEL_REDUCTION_OF_FURTHER_SPLIT.value * (splits - 2) as f64;
                     costs::IN_KERNEL_REDUCTION.value
-                        + elements * (costs::HANDOVER_OF_ELEMENT.value + further)
+                        + elements * (costs::IN_KERNEL_REDUCTION_OF_ELEMENT.value + further)
                 }
                 SplitKReduction::SeparateKernel | SplitKReduction::PerXcd => {
                     self.memory(sums) + costs::LAUNCH.value

@@ -76,11 +76,11 @@ impl Pass {
             match &self.layout {
                 None => {
                     let addresses = &mut addresses_of![*arguments];
-                    self.launch.launch_part(stream, workgroups, addresses)
+                    self.launch.launch_smaller(stream, workgroups, addresses)
                 }
                 Some(layout) => {
                     let addresses = &mut addresses_of![*arguments, *layout];
-                    self.launch.launch_part(stream, workgroups, addresses)
+                    self.launch.launch_smaller(stream, workgroups, addresses)
                 }
             }
         }

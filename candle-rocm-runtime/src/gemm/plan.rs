@@ -1,7 +1,7 @@
 //! What computes a product: a kernel, and the grids that cover C.
 
 use candle_rocm_kernels::matmul::SplitKReduction;
-use candle_rocm_kernels::split::{Parts, Split};
+use candle_rocm_kernels::split::{Split, Splits};
 
 use super::problem::Transpose;
 use super::product::Product;
@@ -68,8 +68,8 @@ impl Plan {
     }
 
     /// The plan with k in about so many splits.
-    pub(super) fn in_parts(self, split: &Split, wanted: u64) -> Self {
-        let Parts { count, elements } = split.into_parts(self.product.k, wanted);
+    pub(super) fn in_splits(self, split: &Split, wanted: u64) -> Self {
+        let Splits { count, elements } = split.into_splits(self.product.k, wanted);
         Self {
             splits: count as u32,
             k_per_split: elements.min(u64::from(u32::MAX)) as u32,

@@ -78,7 +78,7 @@ fn make(stream: &Stream) -> Result<u64> {
         // SAFETY: so many bytes were just allocated; the stream's launches come after this.
         let status =
             unsafe { (hip.hipMemsetAsync)(address as *mut _, 0xff, BYTES as usize, stream.raw()) };
-        hip.check(status, || "setting what parts of k hand over to nothing")?;
+        hip.check(status, || "setting what splits of k hand over to nothing")?;
         Ok(address)
     };
     let memory = of_device(device).get_or_make(stream, ones, Ok)?;

@@ -103,7 +103,7 @@ impl ReadyLaunch {
     /// # Errors
     /// As [`ReadyLaunch::launch`].
     #[inline]
-    pub unsafe fn launch_part(
+    pub unsafe fn launch_smaller(
         &self,
         stream: &Stream,
         workgroups: u64,

@@ -26,7 +26,7 @@ impl From<&DeviceInfo> for Gpu {
 }
 
 /// A compute unit of an architecture (a workgroup processor of RDNA).
-pub(crate) struct Unit {
+pub(crate) struct ComputeUnit {
     /// Of the matrix units, or dot products where there are none.
     pub(crate) matrix: Rates,
     /// Of the vector units, on operands widened to the type of the sums.
@@ -43,7 +43,7 @@ pub(crate) struct Unit {
     units_of_xcd: Option<u32>,
 }
 
-impl From<rocm_gpus::Gpu> for Unit {
+impl From<rocm_gpus::Gpu> for ComputeUnit {
     fn from(gpu: rocm_gpus::Gpu) -> Self {
         let unit = gpu.unit();
         Self {
@@ -59,7 +59,7 @@ impl From<rocm_gpus::Gpu> for Unit {
 }
 
 /// Any that the table of GPUs lacks, and what NVIDIA's multiprocessors have in common.
-const OTHER: Unit = Unit {
+const OTHER: ComputeUnit = ComputeUnit {
     matrix: Rates {
         f16: 128,
         bf16: 128,
@@ -81,7 +81,7 @@ const OTHER: Unit = Unit {
     units_of_xcd: None,
 };
 
-impl From<Multiprocessor> for Unit {
+impl From<Multiprocessor> for ComputeUnit {
     fn from(unit: Multiprocessor) -> Self {
         Self {
             matrix: unit.matrix,
@@ -95,7 +95,7 @@ impl From<Multiprocessor> for Unit {
 pub(crate) const RESERVED_LDS: u64 = 1024;
 
 impl Gpu {
-    pub(crate) fn unit(&self) -> Unit {
+    pub(crate) fn unit(&self) -> ComputeUnit {
         match self.processor {
             Processor::Amd(CodeTarget::Gpu(gpu)) => gpu.into(),
             Processor::Nvidia(Some(unit)) => unit.into(),

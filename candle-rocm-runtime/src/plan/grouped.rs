@@ -1,11 +1,11 @@
-//! Grouped products, in bf16 and FP8: which kernel makes one, and in how many parts of K.
+//! Grouped products, in bf16 and FP8: which kernel makes one, and in how many splits of K.
 
 use std::fmt;
 
-use candle_rocm_kernels::few;
 use candle_rocm_kernels::grouped::{self, Element, ALONG_K, DEPTH, TILES};
 use candle_rocm_kernels::matmul::Tile;
-use candle_rocm_kernels::split::{filling, Parts, Split};
+use candle_rocm_kernels::skinny;
+use candle_rocm_kernels::split::{filling, Split, Splits};
 use candle_rocm_kernels::Processor;
 use rocm_gpus::costs::{self, GroupedPace};
 
@@ -14,17 +14,17 @@ use super::roofline::{memory_cycles, Roofline};
 /// Workgroups of the largest tile that a compute unit holds at least.
 pub const RESIDENT: u64 = costs::GROUPED.resident[0];
 
-/// Parts of K that are tried.
-const PARTS: [u64; 5] = [1, 2, 4, 8, 16];
+/// Splits of K that are tried.
+const SPLITS: [u64; 5] = [1, 2, 4, 8, 16];
 /// How tiles divide K.
 const OF_TILES: Split = Split {
     step: DEPTH as u64,
     least_steps: 4,
-    most: PARTS[PARTS.len() - 1],
+    most: SPLITS[SPLITS.len() - 1],
 };
-/// Fewest rounds of a workgroup of a skinny product in a part of K, and most parts.
+/// Fewest rounds of a workgroup of a skinny product in a split of K, and most splits.
 const LEAST_ROUNDS: u64 = 2;
-const MOST_PARTS: u64 = 64;
+const MOST_SPLITS: u64 = 64;
 /// Most blocks of columns that are a grid's third dimension.
 const MOST_BLOCKS: usize = 65_535;
 
@@ -39,7 +39,7 @@ pub struct Size {
     pub k: usize,
     /// Matrices.
     pub batch: usize,
-    /// Whether k may be summed in parts.
+    /// Whether k may be summed in splits.
     pub divides: bool,
     /// Columns of a group in use, on average, where not all are.
     pub usual: Option<usize>,
@@ -47,13 +47,13 @@ pub struct Size {
     pub matrices: usize,
 }
 
-/// A kernel, and the parts of k, each of so many elements but the last.
+/// A kernel, and the splits of k, each of so many elements but the last.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
     /// The kernel.
     pub kernel: Kernel,
-    /// Parts of K.
-    pub parts: usize,
+    /// Splits of K.
+    pub splits: usize,
     /// Elements of K in each part but the last.
     pub k_per_split: usize,
 }
@@ -63,11 +63,13 @@ impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kernel {
             Kernel::Tile(tile) => write!(f, "{}x{}", tile.rows, tile.columns)?,
-            Kernel::Few {
-                columns, sharing, ..
-            } => write!(f, "few {columns} sharing {sharing}")?,
+            Kernel::Skinny {
+                columns,
+                log2_slice_k,
+                ..
+            } => write!(f, "skinny {columns} slice-K {}", 1 << log2_slice_k)?,
         }
-        write!(f, " parts {}", self.parts)
+        write!(f, " splits {}", self.splits)
     }
 }
 
@@ -77,13 +79,13 @@ pub enum Kernel {
     /// Tiles.
     Tile(Tile),
     /// A skinny product.
-    Few {
+    Skinny {
         /// Columns at a time.
         columns: u32,
         /// What a workgroup makes.
-        shape: few::Shape,
+        shape: skinny::Shape,
         /// 2^this many of a workgroup's teams share rows.
-        sharing: u32,
+        log2_slice_k: u32,
     },
 }
 
@@ -96,28 +98,29 @@ pub fn plans(
     processor: Processor,
     units: usize,
 ) -> Vec<Plan> {
-    let few = skinny_plan(element, size, processor, units).filter(|_| along_k);
+    let skinny = skinny_plan(element, size, processor, units).filter(|_| along_k);
     let pace = match along_k && processor.is_nvidia() {
         true => &costs::GROUPED_BY_ROWS,
         false => &costs::GROUPED,
     };
     let mut tiles = Vec::new();
     for tile in TILES.into_iter().chain(along_k.then_some(ALONG_K)) {
-        for parts in PARTS {
+        for splits in SPLITS {
             let most = match size.divides {
                 true => OF_TILES.most((size.k as u64).next_multiple_of(OF_TILES.step)),
                 false => 1,
             };
-            if parts > most.max(1) {
+            if splits > most.max(1) {
                 break;
             }
-            let plan = divided(Kernel::Tile(tile), size.k, parts, &OF_TILES);
+            let plan = divided(Kernel::Tile(tile), size.k, splits, &OF_TILES);
             let cycles = cycles(element, size, tile, &plan, pace, (processor, units));
             tiles.push((plan, cycles));
         }
     }
     tiles.sort_by(|(_, x), (_, y)| x.total_cmp(y));
-    few.into_iter()
+    skinny
+        .into_iter()
         .chain(tiles.into_iter().map(|(plan, _)| plan))
         .collect()
 }
@@ -128,12 +131,12 @@ fn plan(element: Element, size: Size, along_k: bool, name: &str, units: usize) -
     plans(element, size, along_k, Processor::of(name), units)[0]
 }
 
-/// A plan with about so many parts of K.
+/// A plan with about so many splits of K.
 fn divided(kernel: Kernel, k: usize, wanted: u64, split: &Split) -> Plan {
-    let Parts { count, elements } = split.into_parts(k as u64, wanted);
+    let Splits { count, elements } = split.into_splits(k as u64, wanted);
     Plan {
         kernel,
-        parts: count as usize,
+        splits: count as usize,
         k_per_split: elements as usize,
     }
 }
@@ -150,26 +153,29 @@ fn skinny_plan(element: Element, size: Size, processor: Processor, units: usize)
     let shape = grouped::skinny_shape(processor, element, columns);
     let (m, k) = (size.m as u64, size.k as u64);
     let units_of_one = (units.div_ceil(matrices.max(1))) as u64;
-    let sharing = shape.sharing(m, k, shape.max_log2_slice_k(k), units_of_one);
-    let workgroups = size.m.div_ceil(shape.rows_of_workgroup(sharing) as usize) * matrices;
+    let log2_slice_k = shape.log2_slice_k(m, k, shape.max_log2_slice_k(k), units_of_one);
+    let workgroups = size
+        .m
+        .div_ceil(shape.rows_of_workgroup(log2_slice_k) as usize)
+        * matrices;
     let split = Split {
-        step: (shape.step << sharing).into(),
+        step: (shape.step << log2_slice_k).into(),
         least_steps: LEAST_ROUNDS,
-        most: MOST_PARTS,
+        most: MOST_SPLITS,
     };
-    // Several parts where much of the GPU would have nothing to do.
-    let parts = match size.divides {
+    // Several splits where much of the GPU would have nothing to do.
+    let splits = match size.divides {
         true if 2 * workgroups <= units => {
             filling(2 * units as u64, workgroups as u64, split.most(k))
         }
         _ => 1,
     };
-    let kernel = Kernel::Few {
+    let kernel = Kernel::Skinny {
         columns,
         shape,
-        sharing,
+        log2_slice_k,
     };
-    Some(divided(kernel, size.k, parts, &split))
+    Some(divided(kernel, size.k, splits, &split))
 }
 
 /// The estimated cycles of a plan.
@@ -201,15 +207,15 @@ fn cycles(
     let units = units.max(1);
     let memory = |bytes: f64| memory_cycles(bytes, units as f64);
     let launch = Roofline {
-        workgroups: (tiles * plan.parts) as u64,
+        workgroups: (tiles * plan.splits) as u64,
         units: units as u64,
         resident: pace.resident[place],
         whole_rounds: true,
         first: 0.0,
         memory: memory((m + n) * k * batch * bytes + 2.0 * m * n * batch),
-        reduction: match plan.parts {
+        reduction: match plan.splits {
             1 => 0.0,
-            parts => memory(8.0 * m * n * batch * parts as f64) + costs::GROUPED_LAUNCH.value,
+            splits => memory(8.0 * m * n * batch * splits as f64) + costs::GROUPED_LAUNCH.value,
         },
     };
     let k_per_split = plan.k_per_split.min(size.k) as f64;
@@ -255,10 +261,10 @@ mod tests {
     #[test]
     fn few_columns_take_narrow_tiles_and_parts_that_fill_the_gpu() {
         assert_eq!(of(4096, 7168, true).kernel, Kernel::Tile(TILES[0]));
-        assert_eq!(of(4096, 7168, true).parts, 1);
+        assert_eq!(of(4096, 7168, true).splits, 1);
         assert_eq!(of(24, 7168, true).kernel, Kernel::Tile(TILES[1]));
         assert_eq!(of(8, 7168, false).kernel, Kernel::Tile(TILES[1]));
-        assert!(of(24, 7168, true).parts > 1);
+        assert!(of(24, 7168, true).splits > 1);
     }
 
     /// As timed on an H200.
@@ -296,7 +302,11 @@ mod tests {
     fn up_to_sixteen_columns_have_kernels_of_their_own_where_k_is_together() {
         for (n, expected) in [(1, true), (16, true), (17, false)] {
             let plan = of(n, 7168, true);
-            assert_eq!(matches!(plan.kernel, Kernel::Few { .. }), expected, "{n}");
+            assert_eq!(
+                matches!(plan.kernel, Kernel::Skinny { .. }),
+                expected,
+                "{n}"
+            );
         }
     }
 
@@ -306,8 +316,8 @@ mod tests {
             for along_k in [false, true] {
                 let plan = of(1, k, along_k);
                 assert_eq!(plan.k_per_split % DEPTH, 0, "{k}");
-                assert!(plan.parts * plan.k_per_split >= k, "{k}");
-                assert!((plan.parts - 1) * plan.k_per_split < k.max(1), "{k}");
+                assert!(plan.splits * plan.k_per_split >= k, "{k}");
+                assert!((plan.splits - 1) * plan.k_per_split < k.max(1), "{k}");
             }
         }
     }

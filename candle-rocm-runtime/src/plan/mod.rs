@@ -8,7 +8,7 @@
 //! | a GPU's rates, registers and LDS | [`gpu`], of `rocm-gpus` |
 //! | fitted figures, each with where it is from | [`rocm_gpus::costs`] |
 //! | the time of a launch | `roofline` |
-//! | parts of K, of keys, of rows | [`candle_rocm_kernels::split`] |
+//! | splits of K, of keys, of rows | [`candle_rocm_kernels::split`] |
 //! | plans that were made before, by GPU and problem | [`cache`] |
 //!
 //! Families and where their data is:

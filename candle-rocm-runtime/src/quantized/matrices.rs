@@ -60,7 +60,7 @@ pub unsafe fn multiply_matrices(
     };
     let strips = STRIPS.get_or_make(stream.context().device(), &key, make)?;
     for strip in strips.iter() {
-        // SAFETY: the caller's promise, and the strip's parts fit into the workspace.
+        // SAFETY: the caller's promise, and the strip's splits fit into the workspace.
         unsafe { multiply_strip(stream, &checked, strip, product.tmp_fixup) }?;
     }
     Ok(())

@@ -7,10 +7,10 @@ use rocm_gpus::costs::{self, QuantizedPace};
 use crate::plan::roofline::Roofline;
 
 /// Splits of the inner dimension are multiples of so many elements: the largest block.
-const SPLIT: u32 = 256;
-/// How the inner dimension is divided; the room for results bounds the parts.
+const SPLIT_STEP: u32 = 256;
+/// How the inner dimension is divided; the room for results bounds the splits.
 const SPLIT: Split = Split {
-    step: SPLIT as u64,
+    step: SPLIT_STEP as u64,
     least_steps: 1,
     most: u32::MAX as u64,
 };
@@ -27,14 +27,14 @@ pub(super) struct Strip {
     pub rows: u32,
     /// Vectors of a tile, as in the kernel's name.
     pub tile: u32,
-    /// Elements of the inner dimension that a workgroup adds up, a multiple of [`SPLIT`]. Where that is not all, the
+    /// Elements of the inner dimension that a workgroup adds up, a multiple of [`SPLIT_STEP`]. Where that is not all, the
     /// splits' results go through the workspace.
     pub k_per_split: u32,
 }
 
 /// Splits of the inner dimension at most; one if it has no elements.
 fn blocks_of(k: u32) -> u32 {
-    k.div_ceil(SPLIT).max(1)
+    k.div_ceil(SPLIT_STEP).max(1)
 }
 
 /// Tiles of one width, and how their workgroups get on.
@@ -105,7 +105,7 @@ fn strip(k: u32, first: u32, rows: u32, columns: u32, units: u64, room: u64) -> 
         first,
         rows,
         tile,
-        k_per_split: SPLIT.into_parts(k.max(1).into(), splits.into()).elements as u32,
+        k_per_split: SPLIT.into_splits(k.max(1).into(), splits.into()).elements as u32,
     };
     (best.0, strip)
 }
@@ -130,7 +130,7 @@ pub(super) fn plan(k: u32, rows: u32, columns: u32, units: u32, room: u64) -> Ve
             first: 0,
             rows: wide_rows,
             tile: wide.pace.columns,
-            k_per_split: SPLIT.into_parts(k.max(1).into(), 1).elements as u32,
+            k_per_split: SPLIT.into_splits(k.max(1).into(), 1).elements as u32,
         };
         return vec![wide, rest];
     }
@@ -139,7 +139,7 @@ pub(super) fn plan(k: u32, rows: u32, columns: u32, units: u32, room: u64) -> Ve
 
 #[cfg(test)]
 mod tests {
-    use super::{plan, SPLIT, TILES};
+    use super::{plan, SPLIT_STEP, TILES};
 
     const WORKSPACE: u64 = 1 << 22;
 
@@ -166,7 +166,7 @@ mod tests {
                                 let results = u64::from(strip.rows) * u64::from(columns);
                                 let fits = results * u64::from(splits) <= room;
                                 assert!(
-                                    splits == 1 || (fits && strip.k_per_split % SPLIT == 0),
+                                    splits == 1 || (fits && strip.k_per_split % SPLIT_STEP == 0),
                                     "{what}"
                                 );
                             }

@@ -762,7 +762,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     }
     // Store: a pass's results of a whole product, or of one of its splits of k. With EARLY `early` is what is added to
     // the thread's first.
-    template <bool IN_PARTS, bool EARLY, class Store, class Residual>
+    template <bool IN_SPLITS, bool EARLY, class Store, class Residual>
     static __device__ __forceinline__ void store_pass(const Shared &shared, const TileOperands &at, const Store &out,
                                                       int pass, uint32_t log2_slice_k, uint32_t split_length,
                                                       Residual residual_of, T &early) {
@@ -773,7 +773,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
             Sum sum = sum_of(shared, log2_slice_k, own.group, own.column, own.in_pass);
             if constexpr (Atom::SPLITS)
                 if (sum != sum) sum = alone(at, split_length, own.row, own.column);
-            if constexpr (IN_PARTS) {
+            if constexpr (IN_SPLITS) {
                 if (out.is_whole(own.row, own.column, sum)) out.store(own.row, own.column, sum);
             } else if constexpr (EARLY) {
                 if (i != threadIdx.x) early = residual_of(own.row, own.column);

@@ -37,7 +37,7 @@ pub(super) fn plans(
     };
     let mut tried = 0;
     for splits in likely_splits(product, &tile, tiles, concurrent, gpu) {
-        let plan = whole.in_parts(&split_of(&tile), splits);
+        let plan = whole.in_splits(&split_of(&tile), splits);
         if plan.splits <= tried {
             continue;
         }

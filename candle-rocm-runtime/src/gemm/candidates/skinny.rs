@@ -48,7 +48,7 @@ pub(super) fn plans(product: &Product, gpu: Gpu) -> Vec<Plan> {
             // Whole rounds, so that no split begins within one.
             let plan = Plan {
                 kernel: Kernel::Skinny(skinny),
-                ..best.in_parts(&split_of(&skinny, 1), splits)
+                ..best.in_splits(&split_of(&skinny, 1), splits)
             };
             if fits(&plan.product, &skinny) && !plans.contains(&plan) {
                 plans.push(plan);
@@ -105,7 +105,7 @@ fn splits_of(product: &Product, skinny: &SkinnyKernel, gpu: Gpu) -> [u64; 2] {
     }
 }
 
-/// How k is divided, into parts of so many rounds at least.
+/// How k is divided, into splits of so many rounds at least.
 fn split_of(skinny: &SkinnyKernel, least_rounds: u64) -> Split {
     Split {
         step: skinny.round().into(),
