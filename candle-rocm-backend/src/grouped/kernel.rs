@@ -405,8 +405,8 @@ impl Product<'_> {
                     }
                 }?;
                 match &ready.sum {
-                    // SAFETY: as above; the sums were given to the same stream.
                     Some(sum) => {
+                        // SAFETY: the arguments are the product's, whose sums were given to the same stream.
                         unsafe { sum.launch_with(&stream, &arguments) }.map_err(Error::wrap)
                     }
                     None => Ok(()),
