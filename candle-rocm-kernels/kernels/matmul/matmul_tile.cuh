@@ -109,7 +109,7 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Gemm
     __device__ __forceinline__ LdsBytes lds_scales() const { return lds + SCALES_AT; }
 
     // Where the lane reads fragments.
-    __device__ __forceinline__ void lds_offset(uint32_t lane) {
+    __device__ __forceinline__ void locate(uint32_t lane) {
         of_a = {tile.row + Atom::a_row(lane), Atom::a_chunk(lane)};
         of_b = {tile.column + Atom::b_column(lane), Atom::b_chunk(lane)};
     }

@@ -164,7 +164,7 @@ template <class Q, int COLUMNS> struct Sums {
         return 16 * (threadIdx.x / 64 / WAVES_DOWN * BLOCKS + block) + lane_id() % 16;
     }
 
-    // Products of the integers of elements 32 * chunk on, or of their half `k_per_split` alone if there are two.
+    // Products of the integers of elements 32 * chunk on, or of their half `scale_group` alone if there are two.
     static __device__ __forceinline__ v4i products(const Tile<Q, COLUMNS> &tile, uint32_t chunk, uint32_t scale_group,
                                                    int block) {
         const uint32_t *a = tile.weights[threadIdx.x / 64 % WAVES_DOWN * 16 + lane_id() % 16];
@@ -181,7 +181,7 @@ template <class Q, int COLUMNS> struct Sums {
 #else
         // 32 elements an instruction, eight in a lane; zeros take the place of the half not asked for.
         uint64_t weights = *(const uint64_t *)(a + 8 * chunk + 2 * group);
-        if (Q::SCALED == 16 && group / 2 != k_per_split) weights = 0;
+        if (Q::SCALED == 16 && group / 2 != scale_group) weights = 0;
         c = __builtin_amdgcn_mfma_i32_16x16x32_i8((long)weights, *(const long *)(b + 8 * chunk + 2 * group), c, 0, 0,
                                                   0);
 #endif
