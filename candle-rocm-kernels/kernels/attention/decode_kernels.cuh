@@ -1,5 +1,5 @@
-// The kernels attend_<elements>_<queries>_<type> of module `attention_decode`, on all architectures: attention_decode.cu
-// makes them of this list, and the build the table that candle_rocm_kernels::decode reads.
+// The kernels attend_<elements>_<queries>_<type> of module `attention_decode`, on all architectures:
+// attention_decode.cu makes them of this list, and the build the table that candle_rocm_kernels::decode reads.
 #pragma once
 
 // X(most elements of a head, queries of a group that a workgroup takes, what follows X).

@@ -8,10 +8,10 @@
 // TILE is a kernel for each of the four pairs of operations, gemm_<type>_<rows>x<columns>_<ops>, of whose tile a thread
 // makes thread_rows x thread_columns.
 //
-// SKINNY is gemv_<form>_<type>_c<columns>, for at most so many columns: form t is for matrices whose k is together, n for
-// those whose rows are. Its warps have so many lanes; a workgroup has at most so many threads, 256 or, where those can
-// all share rows, 512. A warp makes so many rows, and takes step elements of k at a time. What multiplies is the lanes,
-// or a matrix unit (skinny/atom.cuh). lds_kib is what a launch asks for, where lines are transposed in LDS.
+// SKINNY is skinny_<form>_<type>_n<columns>, for at most so many columns: form t is for matrices whose k is together, n
+// for those whose rows are. Its warps have so many lanes; a workgroup has at most so many threads, 256 or, where those
+// can all share rows, 512. A warp makes so many rows, and takes step elements of k at a time. What multiplies is the
+// lanes, or a matrix unit (skinny/atom.cuh). lds_kib is what a launch asks for, where lines are transposed in LDS.
 //
 // END is gemm_sum_<type>, which adds up splits of k, and gemm_epilogue_<type>.
 #pragma once

@@ -3,7 +3,7 @@
 //
 //   X(type, columns, unit, lanes, threads, rows, step)
 //
-// X is normed_gemv_<type> and gated_gemv_<type>, which take columns by so many at a time. The rest is as in
+// X is normed_skinny_<type> and gated_skinny_<type>, which take columns by so many at a time. The rest is as in
 // gemm_kernels.cuh, of form t; matrix units of NVIDIA's take twice the rows, since all workgroups norm the columns.
 #pragma once
 #include "portable/architecture.cuh"

@@ -1,4 +1,5 @@
-// Sums and extrema of few long outputs, each shared by several workgroups, in two launches of one grid (segments, outputs).
+// Sums and extrema of few long outputs, each shared by several workgroups, in two launches of one grid: (segments,
+// outputs).
 //
 // The first launch leaves a state for each segment of an output, the second combines them in the order of the segments:
 //
@@ -9,8 +10,8 @@
 #pragma once
 #include "rows/fold.cuh"
 
-// Outputs that a workgroup makes at most, as an exponent of 2. The runtime's memory for the segments has room for as many
-// states for each workgroup.
+// Outputs that a workgroup makes at most, as an exponent of 2. The runtime's memory for the segments has room for as
+// many states for each workgroup.
 constexpr uint32_t MOST_COLUMNS = 5;
 
 // Which outputs a workgroup makes, and which segment of their elements.

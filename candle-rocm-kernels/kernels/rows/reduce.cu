@@ -25,8 +25,8 @@
     }
 FOR_ALL(FOLDS)
 
-// What replaces a fold of few long outputs (candle_rocm_kernels::split_rows). The segments of an extremum and of its place
-// are the same.
+// What replaces a fold of few long outputs (candle_rocm_kernels::split_rows). The segments of an extremum and of its
+// place are the same.
 #define LONG_SPLITS(KERNEL, NAME, T, ...)                                                                           \
     ENTRY __launch_bounds__(256) long_##KERNEL##_splits_##NAME(                                                     \
         size_t reduced, size_t num_dims, const size_t *__restrict__ info, const T *__restrict__ src, void *found) { \

@@ -141,7 +141,7 @@ const NOT_ABOUT_IT: [(&str, &str); 9] = [
     ),
     ("nvrtc", "needs an NVIDIA GPU"),
     ("programs", "as above"),
-    ("floors", "reads the sources"),
+    ("layers", "reads the sources"),
 ];
 
 /// How programs are started on AMD's HIP.

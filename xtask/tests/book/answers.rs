@@ -74,7 +74,7 @@ const ANSWERS: [(&str, &str, &str, &[&str]); 14] = [
         "what is a K-block here",
         "docs/kernels/glossary.md",
         "what-is-a-k-block-here",
-        &["panel", "LDS stages"],
+        &["LDS stages", "PREFETCH"],
     ),
     (
         "what has been run on real hardware",
