@@ -114,7 +114,7 @@ const LEFT_OUT: [(&str, &str, &str); 16] = [
     ),
 ];
 /// Test programs of the runtime that have nothing to do with AMD's HIP, and why.
-const NOT_ABOUT_IT: [(&str, &str); 9] = [
+const NOT_ABOUT_IT: [(&str, &str); 10] = [
     (
         "absent_features",
         "builds of features that no patch stands for",
@@ -142,6 +142,7 @@ const NOT_ABOUT_IT: [(&str, &str); 9] = [
     ("nvrtc", "needs an NVIDIA GPU"),
     ("programs", "as above"),
     ("layers", "reads the sources"),
+    ("plans", "plans for GPUs by their figures, without one"),
 ];
 
 /// How programs are started on AMD's HIP.
