@@ -553,7 +553,7 @@ mod tests {
                     for (module, kernel) in [
                         ("reduce", "softmax_f16"),
                         ("reduce", "fast_sum_f16"),
-                        ("fused", "backward_rmsnorm_f16"),
+                        ("fused_operators", "backward_rmsnorm_f16"),
                         ("unary", "usin_f16"),
                     ] {
                         let threads = match LaunchHeuristic::of(module, kernel) {

@@ -148,35 +148,35 @@ const SPLITS: &[(&str, &str, SplitRows)] = splits! {
     "reduce", "layernorm", [0 1 2 3], 2, twice, FUSED_OPERATORS:
         "long_layernorm_splits" (0 partial 4 splits wide)
         "long_layernorm_finish" (0 partial 1 2 3 4 splits 6 wide);
-    "fused", "log_softmax", [0 1], 2, twice, FUSED_OPERATORS:
+    "fused_operators", "log_softmax", [0 1], 2, twice, FUSED_OPERATORS:
         "long_softmax_splits" (0 partial 2 splits one wide)
         "long_log_softmax_finish" (0 partial 1 2 splits one wide);
-    "fused", "scaled_softmax", [0 1], 2, twice, FUSED_OPERATORS:
+    "fused_operators", "scaled_softmax", [0 1], 2, twice, FUSED_OPERATORS:
         "long_softmax_splits" (0 partial 2 splits 3 wide)
         "long_softmax_finish" (0 partial 1 2 splits 3 wide);
     // These see by themselves, both alike, whether the mask can be read in vectors.
-    "fused", "masked_softmax", [0 1], 2, twice, FUSED_OPERATORS:
+    "fused_operators", "masked_softmax", [0 1], 2, twice, FUSED_OPERATORS:
         "long_masked_softmax_splits" (0 partial 2 splits 3 wide 4 5 6 7 8 9)
         "long_masked_softmax_finish" (0 partial 1 2 splits 3 wide 4 5 6 7 8 9);
-    "fused", "flagged_softmax", [0 1], 2, twice, FUSED_OPERATORS:
+    "fused_operators", "flagged_softmax", [0 1], 2, twice, FUSED_OPERATORS:
         "long_flagged_softmax_splits" (0 partial 2 splits 3 wide 4 5 6 7 8 9)
         "long_flagged_softmax_finish" (0 partial 1 2 splits 3 wide 4 5 6 7 8 9);
-    "fused", "add_rmsnorm", [0 1 2 3 4], 2, twice, FUSED_OPERATORS:
+    "fused_operators", "add_rmsnorm", [0 1 2 3 4], 2, twice, FUSED_OPERATORS:
         "long_add_rmsnorm_splits" (0 1 2 partial 5 splits wide)
         "long_rmsnorm_finish" (2 partial 3 4 null 5 splits 6 wide);
-    "fused", "add_layernorm", [0 1 2 3 4 5], 2, twice, FUSED_OPERATORS:
+    "fused_operators", "add_layernorm", [0 1 2 3 4 5], 2, twice, FUSED_OPERATORS:
         "long_add_layernorm_splits" (0 1 2 partial 6 splits wide)
         "long_layernorm_finish" (2 partial 3 4 5 6 splits 7 wide);
-    "fused", "backward_softmax", [0 1 2], 1, twice, FUSED_OPERATORS:
+    "fused_operators", "backward_softmax", [0 1 2], 1, twice, FUSED_OPERATORS:
         "long_backward_softmax_splits" (0 1 partial 3 splits wide)
         "long_backward_softmax_finish" (0 1 partial 2 3 splits 4 wide);
-    "fused", "backward_log_softmax", [0 1 2], 1, twice, FUSED_OPERATORS:
+    "fused_operators", "backward_log_softmax", [0 1 2], 1, twice, FUSED_OPERATORS:
         "long_backward_log_softmax_splits" (0 1 partial 3 splits wide)
         "long_backward_log_softmax_finish" (0 1 partial 2 3 splits one wide);
-    "fused", "backward_rmsnorm", [0 1 2 3], 4, twice, FUSED_OPERATORS:
+    "fused_operators", "backward_rmsnorm", [0 1 2 3], 4, twice, FUSED_OPERATORS:
         "long_backward_rmsnorm_splits" (0 1 2 partial 5 splits wide)
         "long_backward_rmsnorm_finish" (0 1 2 partial 3 4 5 splits 6 wide);
-    "fused", "backward_layernorm", [0 1 2 3], 4, twice, FUSED_OPERATORS:
+    "fused_operators", "backward_layernorm", [0 1 2 3], 4, twice, FUSED_OPERATORS:
         "long_backward_layernorm_splits" (0 1 2 partial 5 splits wide)
         "long_backward_layernorm_finish" (0 1 2 partial 3 4 5 splits 6 wide);
 };

@@ -117,6 +117,18 @@ const FOLD: &[&str] = &[
     "fast_argmin_{t}",
     "fast_argmax_{t}",
 ];
+const LONG_FOLD_SPLITS: &[&str] = &[
+    "long_sum_splits_{t}",
+    "long_min_splits_{t}",
+    "long_max_splits_{t}",
+];
+const LONG_FOLD_FINISH: &[&str] = &[
+    "long_sum_finish_{t}",
+    "long_min_finish_{t}",
+    "long_max_finish_{t}",
+    "long_argmin_finish_{t}",
+    "long_argmax_finish_{t}",
+];
 
 /// GGUF formats by the names in kernel names.
 const QUANTS: &[(&str, u64)] = &[
@@ -317,6 +329,9 @@ static CONTRACT: &[Family] = &[
         "ppppiiiiii",
     ),
     family(&kernels::REDUCE, FOLD, ALL, "nnnppp"),
+    // What the runtime launches instead of these for few long outputs (src/split_rows.rs).
+    family(&kernels::REDUCE, LONG_FOLD_SPLITS, ALL, "nnppp"),
+    family(&kernels::REDUCE, LONG_FOLD_FINISH, ALL, "nnpppp"),
     family(&kernels::REDUCE, &["softmax_{t}"], WIDE_FLOATS, "ppi"),
     family(&kernels::REDUCE, &["rmsnorm_{t}"], WIDE_FLOATS, "pppiif"),
     family(&kernels::REDUCE, &["layernorm_{t}"], WIDE_FLOATS, "ppppiif"),
@@ -407,7 +422,7 @@ static CONTRACT: &[Family] = &[
     family(
         &kernels::EXPERTS,
         &["experts_{t}"],
-        &[("place", 0)],
+        &[("permute", 0)],
         "ppppppiii",
     ),
     family(
@@ -419,7 +434,7 @@ static CONTRACT: &[Family] = &[
     family(
         &kernels::EXPERTS,
         &["experts_{t}"],
-        &[("place_chunks", 0)],
+        &[("permute_chunks", 0)],
         "ppppppiiii",
     ),
     family(
@@ -732,14 +747,18 @@ fn pairs_for_few_long_rows_take_what_they_get() {
             let code = module.code_object(arch).expect("an embedded architecture");
             support::kernels(&code)
         };
-        let fused = kernels_of(&kernels::FUSED_OPERATORS);
-        let mut left: Vec<&str> = fused.keys().map(String::as_str).collect();
+        let modules = [&kernels::REDUCE, &kernels::FUSED_OPERATORS];
+        let kernels = modules.map(|module| (module.name(), kernels_of(module)));
+        let names = kernels.iter().flat_map(|(_, kernels)| kernels.keys());
+        let mut left: Vec<&str> = names.map(String::as_str).collect();
         left.retain(|name| name.starts_with("long_"));
-        for module in [&kernels::REDUCE, &kernels::FUSED_OPERATORS] {
-            for (name, kernel) in &kernels_of(module) {
-                let Some(split) = SplitRows::of(module.name(), name) else {
+        for (module, of_module) in &kernels {
+            for (name, kernel) in of_module {
+                let Some(split) = SplitRows::of(module, name) else {
                     continue;
                 };
+                let with_pair = kernels.iter().find(|(of, _)| *of == split.module.name());
+                let (_, with_pair) = with_pair.expect("a module of rows");
                 for &pointer in split.pointers {
                     assert_eq!(kernel.arguments[pointer], argument('p', 0), "{name}");
                 }
@@ -754,7 +773,7 @@ fn pairs_for_few_long_rows_take_what_they_get() {
                             SplitArgument::One => argument('d', 0),
                         })
                         .collect();
-                    let taken = &fused[&pair].arguments;
+                    let taken = &with_pair[&pair].arguments;
                     assert_eq!(&given, taken, "{pair} instead of {name} for {arch}");
                     left.retain(|name| *name != pair);
                 }

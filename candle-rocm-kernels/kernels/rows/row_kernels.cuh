@@ -1,5 +1,6 @@
 // Kernels that are launched with a workgroup's rows as one of its dimensions, whatever grid is asked for: reduce.cu and
-// fused.cu take their constants from this list, and the build the table that candle_rocm_kernels::geometry reads.
+// fused_operators.cu take their constants from this list, and the build the table that
+// candle_rocm_kernels::launch_heuristics reads.
 //
 //   X(module, kernel, axis, length, vectors, numbers, threads)
 //
@@ -9,20 +10,20 @@
 // at most.
 #pragma once
 
-#define FOR_ROW_KERNELS(X)                          \
-    X(reduce, softmax, x, 2, 8, 1, 1024)            \
-    X(reduce, rmsnorm, y, 3, 8, 1, 1024)            \
-    X(reduce, layernorm, y, 4, 4, 1, 1024)          \
-    X(fused, log_softmax, y, 2, 4, 1, 1024)         \
-    X(fused, scaled_softmax, y, 2, 4, 2, 1024)      \
-    X(fused, masked_softmax, y, 2, 4, 2, 1024)      \
-    X(fused, flagged_softmax, y, 2, 4, 2, 1024)     \
-    X(fused, backward_softmax, y, 3, 4, 2, 512)     \
-    X(fused, backward_log_softmax, y, 3, 4, 2, 512) \
-    X(fused, add_rmsnorm, y, 5, 4, 2, 1024)         \
-    X(fused, add_layernorm, y, 6, 4, 2, 1024)       \
-    X(fused, backward_rmsnorm, y, 5, 4, 2, 512)     \
-    X(fused, backward_layernorm, y, 5, 4, 2, 512)
+#define FOR_ROW_KERNELS(X)                                    \
+    X(reduce, softmax, x, 2, 8, 1, 1024)                      \
+    X(reduce, rmsnorm, y, 3, 8, 1, 1024)                      \
+    X(reduce, layernorm, y, 4, 4, 1, 1024)                    \
+    X(fused_operators, log_softmax, y, 2, 4, 1, 1024)         \
+    X(fused_operators, scaled_softmax, y, 2, 4, 2, 1024)      \
+    X(fused_operators, masked_softmax, y, 2, 4, 2, 1024)      \
+    X(fused_operators, flagged_softmax, y, 2, 4, 2, 1024)     \
+    X(fused_operators, backward_softmax, y, 3, 4, 2, 512)     \
+    X(fused_operators, backward_log_softmax, y, 3, 4, 2, 512) \
+    X(fused_operators, add_rmsnorm, y, 5, 4, 2, 1024)         \
+    X(fused_operators, add_layernorm, y, 6, 4, 2, 1024)       \
+    X(fused_operators, backward_rmsnorm, y, 5, 4, 2, 512)     \
+    X(fused_operators, backward_layernorm, y, 5, 4, 2, 512)
 
 // Their constants: RowsOf_softmax::VECTORS.
 #define ROWS_OF(MODULE, KERNEL, AXIS, LENGTH, VECTORS_, NUMBERS_, THREADS_)              \

@@ -1052,7 +1052,7 @@ fn rows_that_registers_hold_are_moved_once() {
             ];
             for (module, name, arguments, axis, [loaded, stored]) in cases {
                 // Elements of a row that no vector divides: half as many where two numbers are held for each.
-                let two = module.name() == "fused" && name != "log_softmax_f16";
+                let two = module.name() == "fused_operators" && name != "log_softmax_f16";
                 let held = if two { 4 } else { 16 } * gpu.largest_workgroup(module, name) as usize;
                 if columns % 8 != 0 && columns > held {
                     continue;

@@ -121,7 +121,7 @@ unsafe fn multiply_rows(
         launch!(
             stream,
             &UPCAST,
-            Name(["widen", product.format.name, ""], 0),
+            Name(["upcast", product.format.name, ""], 0),
             grid(u64::from(count) * u64::from(k), upcast::PIECE),
             upcast::THREADS,
             [weights, matrix, k, count, row_bytes]
