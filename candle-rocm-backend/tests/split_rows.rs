@@ -70,7 +70,7 @@ fn norm_of(x: &[f64], alpha: &[f64], beta: Option<&[f64]>) -> Vec<f64> {
 }
 
 fn pair(kernel: &str, dtype: DType) -> [String; 2] {
-    ["parts", "finish"].map(|step| format!("long_{kernel}_{step}_{}", dtype.as_str()))
+    ["splits", "finish"].map(|step| format!("long_{kernel}_{step}_{}", dtype.as_str()))
 }
 
 #[test]

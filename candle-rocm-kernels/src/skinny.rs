@@ -267,7 +267,7 @@ pub fn shape(processor: Processor, dtype: Dtype, columns: u32, rows_together: bo
     let mut kernels = SKINNY.of(processor).iter();
     let kernel = kernels.find(|of| (of.rows_together, of.dtype, of.columns) == wanted);
     let Some(kernel) = kernel else {
-        panic!("no gemv kernel of {dtype:?} for {columns} columns: few::columns lists them");
+        panic!("no skinny kernel of {dtype:?} for {columns} columns: skinny::columns lists them");
     };
     let measures = measures!(kernel, kernel.lds_kib);
     measures.shape(processor, dtype.bytes(), rows_together)

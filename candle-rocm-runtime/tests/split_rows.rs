@@ -276,7 +276,7 @@ fn few_long_reductions_are_shared() {
             .collect();
         let what = format!("{outputs} sums of {of_each}");
         assert_close(&found, &expected, Softmax, &what);
-        let pair: &[&str] = &["long_sum_parts_f32", "long_sum_finish_f32"];
+        let pair: &[&str] = &["long_sum_splits_f32", "long_sum_finish_f32"];
         let is_shared = of_each * 4 >= 128 << 10 && outputs <= units / 2;
         assert_eq!(
             kernels,

@@ -247,7 +247,7 @@ fn attend(device: &mut Device, model: &Model, keys: u32) -> Result<Timing> {
         ("cache", Arg::U64(cache)),
         ("position", Arg::U64(position)),
         ("result", Arg::U64(result)),
-        ("parts", Arg::U64(of_splits)),
+        ("splits", Arg::U64(of_splits)),
         ("counters", Arg::U64(counters)),
         ("cos", Arg::U64(angles)),
         ("sin", Arg::U64(sines)),

@@ -16,7 +16,7 @@
 //! | family | tiles | chosen by |
 //! |---|---|---|
 //! | matrix products, `matmul` and `gemm` | [`candle_rocm_kernels::matmul`], `gemm::kernel` | roofline (`gemm::cost`), or timings |
-//! | skinny products, `gemv` | [`candle_rocm_kernels::few`] | thresholds, by what fills the GPU |
+//! | skinny products | [`candle_rocm_kernels::skinny`] | thresholds, by what fills the GPU |
 //! | grouped products, bf16 and FP8 | [`candle_rocm_kernels::grouped`] | roofline ([`grouped`]), or timings |
 //! | quantised, many vectors | `quantized::strips` | roofline |
 //! | quantised, up to eight vectors | [`candle_rocm_kernels::mmvq`] | thresholds |
