@@ -27,16 +27,16 @@ constexpr size_t NONE = ~(size_t)0;
 // Elements that a thread has on their way at once.
 constexpr int AT_ONCE = 4;
 
-// The unit of src whose place is place(index), 0 where the index is absent. A bad index is read as absent, and
-// `refused` becomes i: a trap in a loop would keep its loads from overlapping.
-template <class U, class I, class At>
-__device__ __forceinline__ U select(I index, size_t i, size_t src_dim, const U *__restrict__ src, size_t &refused,
-                                    At place) {
+// The unit of `from` at index * stride, 0 where the index is absent. A bad index is read as absent, and `refused`
+// becomes i: a trap in a loop would keep its loads from overlapping.
+template <class U, class I>
+__device__ __forceinline__ U select(const U *__restrict__ from, I index, size_t stride, size_t src_dim, size_t i,
+                                    size_t &refused) {
     // A negative index is a huge unsigned one.
     bool absent = is_absent(index), outside = (uint64_t)(int64_t)index >= (uint64_t)src_dim;
     if (outside && !absent) refused = i;
     U value = {};
-    if (!outside && !absent) value = read_global<U>(src + place((size_t)index));
+    if (!outside && !absent) value = read_global<U>(from + (size_t)index * stride);
     return value;
 }
 
@@ -48,30 +48,34 @@ __device__ __forceinline__ void index_select(size_t units, size_t num_dims, cons
     constexpr Operation OPERATION("index_select");
     bool fits_32 = units <= 0xffffffffu;
     size_t refused = NONE, step = global_threads(), i = global_thread();
-    auto index = [&](size_t i) INLINED {
-        size_t row = divide(i, right, fits_32), id = row - divide(row, ids_dim, fits_32) * ids_dim;
+    auto index = [&](size_t id) INLINED {
         return ids[num_dims == 1 ? id * info[1] : strided_offset(id, num_dims, info)];
     };
-    auto unit = [&](size_t i, I index) INLINED {
-        return select(index, i, src_dim, src, refused, [&](size_t from) INLINED {
-            size_t row = divide(i, right, fits_32), left = divide(row, ids_dim, fits_32);
-            return (left * src_dim + from) * right + (i - row * right);
-        });
+    // The index of unit i, and what it would be in `src` for index 0.
+    auto locate = [&](size_t i, const U *&from) INLINED {
+        size_t row = divide(i, right, fits_32), left = divide(row, ids_dim, fits_32);
+        from = src + left * src_dim * right + (i - row * right);
+        return index(row - left * ids_dim);
     };
     for (; i + (AT_ONCE - 1) * step < units; i += AT_ONCE * step) {
         I found[AT_ONCE];
+        const U *from[AT_ONCE];
         U values[AT_ONCE];
 #pragma unroll
-        for (int s = 0; s < AT_ONCE; s++) found[s] = index(i + s * step);
+        for (int s = 0; s < AT_ONCE; s++) found[s] = locate(i + s * step, from[s]);
 #pragma unroll
-        for (int s = 0; s < AT_ONCE; s++) values[s] = unit(i + s * step, found[s]);
+        for (int s = 0; s < AT_ONCE; s++) values[s] = select(from[s], found[s], right, src_dim, i + s * step, refused);
 #pragma unroll
         for (int s = 0; s < AT_ONCE; s++) dst[i + s * step] = values[s];
     }
-    for (; i < units; i += step) dst[i] = unit(i, index(i));
+    for (; i < units; i += step) {
+        const U *from;
+        I found = locate(i, from);
+        dst[i] = select(from, found, right, src_dim, i, refused);
+    }
     if (refused != NONE) {
         size_t id = divide(refused, right, fits_32) % ids_dim;
-        refuse<I>(OPERATION, row_outside, (int64_t)index(refused), src_dim, id);
+        refuse<I>(OPERATION, row_outside, (int64_t)index(id), src_dim, id);
     }
 }
 
@@ -89,7 +93,7 @@ __device__ __forceinline__ void index_select(size_t units, size_t num_dims, cons
         }                                                                                                              \
     }
 
-// N neighbouring elements from each place: they lie in one row of the indices, or are columns of one.
+// N neighbouring elements at a time: they lie in one row of the indices, or are columns of one.
 template <int N, class T, class I>
 __device__ __forceinline__ void gather(size_t numel, const I *__restrict__ ids, const T *__restrict__ src,
                                        T *__restrict__ dst, size_t src_dim, size_t ids_dim, size_t right) {
@@ -97,14 +101,13 @@ __device__ __forceinline__ void gather(size_t numel, const I *__restrict__ ids, 
     bool fits_32 = numel <= 0xffffffffu;
     size_t refused = NONE;
     for (size_t i = global_thread() * N; i < numel; i += global_threads() * N) {
-        size_t row = divide(i, right, fits_32), at = i - row * right, left = divide(row, ids_dim, fits_32);
+        size_t row = divide(i, right, fits_32), left = divide(row, ids_dim, fits_32);
+        const T *from = src + left * src_dim * right + (i - row * right);
         auto index = load_vec<vec<I, N>>(ids + i);
         vec<T, N> values;
 #pragma unroll
         for (int k = 0; k < N; k++)
-            values[k] = select(index[k], i + k, src_dim, src, refused, [&](size_t from) INLINED {
-                return (left * src_dim + from) * right + at + (right == 1 ? 0 : k);
-            });
+            values[k] = select(from + (right == 1 ? 0 : k), index[k], right, src_dim, i + k, refused);
         store_vec(dst + i, values);
     }
     if (refused != NONE) refuse<I>(OPERATION, place_outside, (int64_t)ids[refused], src_dim, refused);
@@ -115,8 +118,7 @@ __device__ __forceinline__ void gather(size_t numel, const I *__restrict__ ids, 
                                        T *__restrict__ dst, size_t src_dim, size_t ids_dim, size_t right) {
     constexpr size_t N = AT_ONCE;
     bool together = right == 1 ? ids_dim % N == 0 : right % N == 0;
-    // A small tensor has a thread for each element.
-    if (together && numel > global_threads() && is_aligned(ids, N * sizeof(I)) && is_aligned(dst, N * sizeof(T)))
+    if (together && is_aligned(ids, N * sizeof(I)) && is_aligned(dst, N * sizeof(T)))
         gather<(int)N>(numel, ids, src, dst, src_dim, ids_dim, right);
     else gather<1>(numel, ids, src, dst, src_dim, ids_dim, right);
 }
