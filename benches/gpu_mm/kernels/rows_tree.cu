@@ -40,7 +40,7 @@ template <class T> struct TreeRow {
 #pragma unroll
         for (int n = 0; n < MOST; n++) {
 #pragma unroll
-            for (int k = 0; k < VEC16<T>; k++) x[n][k] = narrow<T>(outside);
+            for (int k = 0; k < VEC16<T>; k++) x[n][k] = round_to<T>(outside);
             uint32_t v = threadIdx.x + n * THREADS;
             if (v < vectors) x[n] = load_vec<V>(row + (size_t)v * VEC16<T>);
         }
@@ -50,7 +50,7 @@ template <class T> struct TreeRow {
         for (int n = 0; n < MOST; n++)
             if (threadIdx.x + n * THREADS < vectors)
 #pragma unroll
-                for (int k = 0; k < VEC16<T>; k++) f(widen(x[n][k]));
+                for (int k = 0; k < VEC16<T>; k++) f(upcast(x[n][k]));
     }
     // f(vector, its first element's place in the row) for each vector of results.
     template <class F> __device__ __forceinline__ void store(T *row, F f) const {
@@ -81,7 +81,7 @@ template <class T> __device__ __forceinline__ void softmax(const T *src, T *dst,
     float scale = math::fast_recip(tree_all_reduce(sum, TreeSum(), lds));
     row.store(dst + at, [&](auto x, uint32_t) {
 #pragma unroll
-        for (int k = 0; k < VEC16<T>; k++) x[k] = narrow<T>(row_exp<T>(widen(x[k]) - largest) * scale);
+        for (int k = 0; k < VEC16<T>; k++) x[k] = round_to<T>(row_exp<T>(upcast(x[k]) - largest) * scale);
         return x;
     });
 }
@@ -97,7 +97,7 @@ template <class T> __device__ __forceinline__ void rmsnorm(const T *src, T *dst,
     row.store(dst + at, [&](auto x, uint32_t i) {
         auto a = load_vec<decltype(x)>(alpha + i);
 #pragma unroll
-        for (int k = 0; k < VEC16<T>; k++) x[k] = narrow<T>(widen(x[k]) * scale * widen(a[k]));
+        for (int k = 0; k < VEC16<T>; k++) x[k] = round_to<T>(upcast(x[k]) * scale * upcast(a[k]));
         return x;
     });
 }
@@ -116,7 +116,8 @@ __device__ __forceinline__ void layernorm(const T *src, T *dst, const T *alpha, 
     row.store(dst + at, [&](auto x, uint32_t i) {
         auto a = load_vec<decltype(x)>(alpha + i), b = load_vec<decltype(x)>(beta + i);
 #pragma unroll
-        for (int k = 0; k < VEC16<T>; k++) x[k] = narrow<T>((widen(x[k]) - mean) * scale * widen(a[k]) + widen(b[k]));
+        for (int k = 0; k < VEC16<T>; k++)
+            x[k] = round_to<T>((upcast(x[k]) - mean) * scale * upcast(a[k]) + upcast(b[k]));
         return x;
     });
 }
