@@ -1,6 +1,6 @@
 //! What the kernels of [`GEMM`](crate::GEMM) for any product are: `gemm_<dtype>_<rows>x<columns>_<ops>`, with operations as
 //! those of [`MATMUL`](crate::MATMUL) have them. The list is that of `kernels/matmul/gemm_kernels.cuh`, the same for all
-//! architectures; [`few`](crate::few) has those for few columns.
+//! architectures; [`skinny`](crate::skinny) has those for few columns.
 
 /// The part of C that a workgroup makes by vector units, of f16, bf16 and f32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
