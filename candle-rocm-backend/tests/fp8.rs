@@ -917,8 +917,8 @@ fn timings_choose_a_plan_and_are_kept() {
     );
     // Another way than the fastest: it is taken as well.
     let other = match fields[2] {
-        "128x32 parts 2" => "128x128 parts 1",
-        _ => "128x32 parts 2",
+        "128x32 splits 2" => "128x128 splits 1",
+        _ => "128x32 splits 2",
     };
     std::fs::write(&file, kept.replace(fields[2], other)).unwrap();
     run("use", other);

@@ -276,7 +276,7 @@ fn what_does_not_fit_is_an_error() -> Result<()> {
         ),
         (
             quantized_swiglu(matrix, &vector, &completion).err(),
-            "an ending for 32 elements",
+            "completion counters for 32 elements",
         ),
     ];
     for (error, expected) in errors {
