@@ -105,7 +105,7 @@ costs! {
     /// The least part of such a row.
     PART_OF_ROW 16384.0 "bytes", MeasuredH200;
     /// Of long rows that are read once: beside so much a second launch for all of them costs little.
-    MANY_LONG_ROWS 67108864.0 "bytes", MeasuredH200;
+    MANY_LONG_ROWS 67108864.0 "bytes", Assumed;
 }
 
 /// How workgroups of a family of grouped products get on, by columns of their tiles.
