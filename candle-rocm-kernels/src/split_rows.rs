@@ -7,15 +7,13 @@
 
 use rocm_gpus::costs;
 
-use crate::launch_heuristics::{untyped, Row};
+use crate::launch_heuristics::{untyped, Row, MOST_ALONG_Y};
 use crate::split::Split;
 use crate::Module;
 
 /// Work-items of a workgroup of either kernel.
 pub const THREADS: u32 = 256;
 
-/// What every GPU allows along the second dimension of a grid.
-const MOST_ROWS: u32 = 65_535;
 /// Outputs that a workgroup of the first kernel makes splits of at once (`MOST_COLUMNS` in kernels/rows/long_fold.cuh).
 const COLUMNS: u32 = 32;
 
@@ -220,7 +218,7 @@ pub fn splits(rows: u32, row: Row, compute_units: u32, reads_once: bool) -> Opti
         return (splits > 1).then_some(splits as u32);
     }
     let is_worth_it = bytes * u64::from(rows) >= costs::MANY_LONG_ROWS.value as u64;
-    (reads_once && rows <= MOST_ROWS && is_worth_it).then_some(wanted)
+    (reads_once && rows <= MOST_ALONG_Y && is_worth_it).then_some(wanted)
 }
 
 #[cfg(test)]

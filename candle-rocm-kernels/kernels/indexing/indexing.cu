@@ -14,11 +14,16 @@ template <class I> __device__ __forceinline__ bool is_absent(I index) {
     return index == (SIGNED ? (I)(((uint64_t)1 << (8 * sizeof(I) - 1)) - 1) : (I)-1);
 }
 
+// Whether an index is none of a dimension of `size`.
+template <class I> __device__ __forceinline__ bool is_outside(I index, size_t size) {
+    // A negative index is a huge unsigned one.
+    return (uint64_t)(int64_t)index >= (uint64_t)size;
+}
+
 // The index as a place in a dimension of `size`. `position` is the index's own place in the tensor of indices.
 template <class I>
 __device__ __forceinline__ size_t checked(I index, size_t size, Operation operation, Reason reason, size_t position) {
-    // A negative index is a huge unsigned one.
-    if ((uint64_t)(int64_t)index >= (uint64_t)size) refuse<I>(operation, reason, (int64_t)index, size, position);
+    if (is_outside(index, size)) refuse<I>(operation, reason, (int64_t)index, size, position);
     return (size_t)index;
 }
 
@@ -32,8 +37,7 @@ constexpr int AT_ONCE = 4;
 template <class U, class I>
 __device__ __forceinline__ U select(const U *__restrict__ from, I index, size_t stride, size_t src_dim, size_t i,
                                     size_t &refused) {
-    // A negative index is a huge unsigned one.
-    bool absent = is_absent(index), outside = (uint64_t)(int64_t)index >= (uint64_t)src_dim;
+    bool absent = is_absent(index), outside = is_outside(index, src_dim);
     if (outside && !absent) refused = i;
     U value = {};
     if (!outside && !absent) value = read_global<U>(from + (size_t)index * stride);

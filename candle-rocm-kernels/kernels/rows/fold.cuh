@@ -74,6 +74,11 @@ struct Split {
 #pragma nounroll
         while (kept.first > 0) kept.grow(dims, strides);
     }
+
+    // Whether the elements of an output are neighbours in memory.
+    __device__ __forceinline__ bool adjacent() const { return inner.uniform && inner.stride == 1; }
+    // Whether neighbouring outputs are, and these are not.
+    __device__ __forceinline__ bool side_by_side() const { return kept.last == 1 && !adjacent(); }
 };
 
 // Combines the values of lanes whose numbers differ in the bits of `steps` alone. The whole wavefront takes part.
@@ -272,12 +277,12 @@ __device__ __forceinline__ void fold(size_t numel, size_t of_each, size_t num_di
     Split split(reduced, num_dims, dims, strides);
     const Span &kept = split.kept, &inner = split.inner;
     size_t outputs = reduced == 0 ? gridDim.x : kept.elements;
-    bool adjacent = inner.uniform && inner.stride == 1;
+    bool adjacent = split.adjacent();
     // Outputs of a workgroup, and its threads, as exponents of 2.
     uint32_t asked = 0, threads = log2_of(blockDim.x);
 #pragma nounroll
     while (asked < threads && (size_t)gridDim.x << asked < outputs) asked++;
-    bool side_by_side = kept.last == 1 && !adjacent && reduced > 1 && threads >= wave;
+    bool side_by_side = split.side_by_side() && reduced > 1 && threads >= wave;
     RowGroups shared = side_by_side
                            ? groups_for_columns(outputs, reduced, asked, threads, log2_of(32 / sizeof(T)))
                            : groups_for_rows(adjacent ? (reduced + WIDTH - 1) / WIDTH : reduced, asked, threads);

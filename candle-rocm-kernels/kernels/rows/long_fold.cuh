@@ -20,9 +20,8 @@ struct LongSegment {
     uint32_t columns, first, outputs, segment, segments;
 
     __device__ __forceinline__ LongSegment(const Split &split, uint32_t threads) {
-        bool adjacent = split.inner.uniform && split.inner.stride == 1,
-             side_by_side = split.kept.last == 1 && !adjacent;
-        columns = side_by_side && threads >= log2_of(wave_size()) ? min_of(exponent_from(gridDim.y), MOST_COLUMNS) : 0;
+        bool takes_columns = split.side_by_side() && threads >= log2_of(wave_size());
+        columns = takes_columns ? min_of(exponent_from(gridDim.y), MOST_COLUMNS) : 0;
         first = blockIdx.y >> columns << columns;
         outputs = min_of(gridDim.y - first, 1u << columns);
         segment = blockIdx.x * outputs + (blockIdx.y - first);

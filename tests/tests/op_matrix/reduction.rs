@@ -26,6 +26,20 @@ const OVER_ONE: [(&str, Nearness, Reduce); 9] = [
     }),
 ];
 
+/// All of them but sums, over the last of two dimensions.
+fn check_extrema(what: &str, matrix: &Tensor) -> Result<()> {
+    for (name, nearness, operator) in OVER_ONE {
+        if name.starts_with("sum") {
+            continue;
+        }
+        let what = format!("{name} {what}");
+        check(&what, std::slice::from_ref(matrix), nearness, &|x| {
+            operator(&x[0], 1)
+        })?;
+    }
+    Ok(())
+}
+
 /// Sums of i64 stay below 2^63: the CPU backend, whose sums are the truth, has overflow checks in tests.
 fn summable(dtype: DType, seed: u64, count: usize) -> Result<Tensor> {
     let long = many_numbers(dtype, seed, count)?;
@@ -185,15 +199,7 @@ fn extrema_of_few_long_outputs() -> Result<()> {
         }
         let matrix = from_floats(&values, dtype)?.to_device(&gpu)?;
         let matrix = matrix.reshape((3, n))?;
-        for (name, nearness, operator) in OVER_ONE {
-            if name.starts_with("sum") {
-                continue;
-            }
-            let what = format!("{name} of {dtype:?}");
-            check(&what, std::slice::from_ref(&matrix), nearness, &|x| {
-                operator(&x[0], 1)
-            })?;
-        }
+        check_extrema(&format!("of {dtype:?}"), &matrix)?;
     }
     Ok(())
 }
@@ -252,15 +258,7 @@ fn nan_among_numbers() -> Result<()> {
         values[5 * columns + 101] = f64::INFINITY;
         let matrix = from_floats(&values, dtype)?.to_device(&gpu)?;
         let matrix = matrix.reshape((6, columns))?;
-        for (name, nearness, operator) in OVER_ONE {
-            if name.starts_with("sum") {
-                continue;
-            }
-            let what = format!("{name} with NaN of {dtype:?}");
-            check(&what, std::slice::from_ref(&matrix), nearness, &|x| {
-                operator(&x[0], 1)
-            })?;
-        }
+        check_extrema(&format!("with NaN of {dtype:?}"), &matrix)?;
         let what = format!("sum with NaN of {dtype:?}");
         check_against(
             &what,
