@@ -10,7 +10,7 @@ const STRUCTS: &[(&str, &[&str])] = &[
         &["Divisor", "TileOrder", "MatmulProblem"],
     ),
     (
-        "matmul/grouped_problem.cuh",
+        "matmul/grouped/problem.cuh",
         &["OperandScales", "GroupedProblem"],
     ),
     (

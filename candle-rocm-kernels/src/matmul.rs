@@ -94,11 +94,11 @@ pub const TILES: [Tile; 6] = [
 /// What makes a tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Schedule {
-    /// Operands go through registers to LDS (kernels/matmul/matmul_tile.cuh).
+    /// Operands go through registers to LDS (kernels/matmul/main_loop/tile.cuh).
     Tile,
-    /// By whole lines of memory (kernels/matmul/matmul_pipelined.cuh).
+    /// By whole lines of memory (kernels/matmul/main_loop/pipelined.cuh).
     Lines,
-    /// Operands are copied straight to LDS (kernels/matmul/matmul_direct.cuh).
+    /// Operands are copied straight to LDS (kernels/matmul/main_loop/direct.cuh).
     Direct,
 }
 

@@ -79,7 +79,7 @@ impl TileOrder {
 mod tests {
     use super::*;
 
-    /// As kernels divide (matmul_wave.cuh).
+    /// As kernels divide (main_loop/wave_tile.cuh).
     fn divided(number: u32, by: Divisor) -> [u32; 2] {
         let product = u64::from(number << 1) * u64::from(by.multiplier);
         let quotient = ((product >> 32) as u32) >> by.shift;

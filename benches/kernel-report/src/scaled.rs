@@ -170,7 +170,7 @@ fn prepared(device: &mut Device, shape: &Shape) -> Result<Launch> {
         [tiles_m, tiles_n].map(u64::from),
         2 * u64::from(compute_units),
     );
-    // `GroupedProblem` of kernels/matmul/grouped_problem.cuh: the product, ...
+    // `GroupedProblem` of kernels/matmul/grouped/problem.cuh: the product, ...
     let argument = Struct(Vec::new())
         .longs(&[
             a,

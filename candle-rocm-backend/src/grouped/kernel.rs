@@ -26,7 +26,7 @@ use crate::specialised::{self, Wanted};
 const SUM_WORKGROUPS_PER_UNIT: usize = 8;
 
 candle_rocm_kernels::kernel_argument! { OPERAND_SCALES,
-    /// `OperandScales` of kernels/matmul/grouped_problem.cuh.
+    /// `OperandScales` of kernels/matmul/grouped/problem.cuh.
     #[derive(Clone, Copy, Default)]
     struct ScaleArguments {
         values: u64,

@@ -5,7 +5,7 @@
 #pragma once
 #include "attention/problem.cuh"
 #include "attention/atom.cuh"
-#include "matmul/matmul_tile.cuh"
+#include "matmul/main_loop/tile.cuh"
 
 // The sequence that a workgroup works on, and the heads.
 struct Sequence {

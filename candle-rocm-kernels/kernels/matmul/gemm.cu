@@ -3,7 +3,7 @@
 #include "matmul/elements.cuh"
 #include "matmul/skinny/product.cuh"
 #include "matmul/gemm_kernels.cuh"
-#include "matmul/gemm_tile.cuh"
+#include "matmul/main_loop/vector_units.cuh"
 
 // Any product.
 #define TILE_OPS(TYPE, TM, TN, ROWS, COLS, OPS, OP_A, OP_B)                              \

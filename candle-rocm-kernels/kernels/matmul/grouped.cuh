@@ -4,12 +4,12 @@
 #pragma once
 #include "matmul/skinny/grouped.cuh"
 #include "matmul/grouped_kernels.cuh"
-#include "matmul/grouped_tile.cuh"
+#include "matmul/grouped/tile.cuh"
 #include "matmul/atoms/fp8.cuh"
 #if defined(__HIP__)
-#include "matmul/matmul_pipelined.cuh"
+#include "matmul/main_loop/pipelined.cuh"
 #else
-#include "matmul/matmul_rows.cuh"
+#include "matmul/main_loop/rows.cuh"
 #endif
 
 // Statements that hold of a kernel's argument `p`: the constants that it is compiled for.

@@ -6,7 +6,7 @@
 //
 // X is grouped_<operands>_<rows>x<columns>_<ops>, of all four pairs of operations or of one. Operands are bf16, or FP8
 // with scales, of f8e4m3_blocks those of A shared by 128 rows. Schedules: Tile and Lines as in matmul_kernels.cuh, and
-// Rows (matmul_rows.cuh), a Tile whose K-blocks, where k is together, are copied straight to LDS, so many ahead.
+// Rows (main_loop/rows.cuh), a Tile whose K-blocks, where k is together, are copied straight to LDS, so many ahead.
 //
 // SKINNY is grouped_skinny_<operands>_n<columns>, at most so many columns at a time, both operands with k together; the
 // rest is as in gemm_kernels.cuh, of form t.

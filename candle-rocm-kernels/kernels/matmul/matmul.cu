@@ -4,11 +4,11 @@
 #if defined(__HIP__) || defined(LDS_COPIES)
 #include "matmul/elements.cuh"
 #include "matmul/matmul_kernels.cuh"
-#include "matmul/matmul_tile.cuh"
+#include "matmul/main_loop/tile.cuh"
 #if defined(LDS_COPIES)
-#include "matmul/matmul_direct.cuh"
+#include "matmul/main_loop/direct.cuh"
 #elif defined(AMD_MFMA) && AMD_MFMA > 1
-#include "matmul/matmul_pipelined.cuh"
+#include "matmul/main_loop/pipelined.cuh"
 #endif
 
 // Two wavefronts a SIMD, which half of the registers allow each.

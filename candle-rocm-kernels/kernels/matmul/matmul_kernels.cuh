@@ -7,9 +7,9 @@
 // X is a kernel for each of the four pairs of operations, matmul_<type>_<rows>x<columns>_<ops>, whose workgroups make a
 // tile of rows x columns of C by waves_m x waves_n wavefronts. Schedules:
 //
-//   Tile    a K-block has so many stages of stage_bytes of k, two of which are in LDS (matmul_tile.cuh)
-//   Lines   so many K-blocks of 128 bytes of k, in two halves, are on their way at once (matmul_pipelined.cuh)
-//   Direct  so many stages are in LDS, whose size, lds_kib, a launch asks for (matmul_direct.cuh)
+//   Tile    a K-block has so many stages of stage_bytes of k, two of which are in LDS (main_loop/tile.cuh)
+//   Lines   so many K-blocks of 128 bytes of k, in two halves, are on their way at once (main_loop/pipelined.cuh)
+//   Direct  so many stages are in LDS, whose size, lds_kib, a launch asks for (main_loop/direct.cuh)
 //
 // What adds up the sums of splits of k (split-K): InKernel the last split's workgroups, to which the launch's others
 // hand f32; or a SeparateKernel. Of larger tiles few workgroups would read all splits' sums, while a launch of its own

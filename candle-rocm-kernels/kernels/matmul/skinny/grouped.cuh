@@ -1,9 +1,9 @@
-// Grouped products (grouped_problem.cuh) of few columns, or of groups that have few of theirs in use, as in decoding:
+// Grouped products (grouped/problem.cuh) of few columns, or of groups that have few of theirs in use, as in decoding:
 // each group's matrix is read once for each COLUMNS of its columns.
 #pragma once
 #include "matmul/skinny/fp8.cuh"
 #include "matmul/skinny/product.cuh"
-#include "matmul/grouped_problem.cuh"
+#include "matmul/grouped/problem.cuh"
 
 // Sums of each 128 of k times their factors. ROWS_SHARE where all of a warp's rows have one, as those of weights.
 template <bool ROWS_SHARE> struct ScaledBlocks {

@@ -22,9 +22,9 @@
 // loop then holds loads and multiply-adds, and next to nothing else. The host checks that the offsets fit
 // (gemm/candidates.rs).
 #pragma once
-#include "matmul/split_k_workspace.cuh"
+#include "matmul/split_k/workspace.cuh"
 #include "matmul/skinny/transposed.cuh"
-#include "matmul/gemm_epilogue.cuh"
+#include "matmul/epilogue/element.cuh"
 
 // How B lies, and whether C is taken the other way round.
 enum Layout : uint32_t { B_ALONG_K = 1, TRANSPOSED = 2 };

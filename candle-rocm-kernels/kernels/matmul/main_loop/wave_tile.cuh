@@ -1,8 +1,8 @@
 // What every schedule of products has: the tile of C that a workgroup makes, and a wavefront's sums of it.
 #pragma once
-#include "matmul/split_k_workspace.cuh"
-#include "matmul/matmul_k_block.cuh"
-#include "matmul/matmul_epilogue.cuh"
+#include "matmul/split_k/workspace.cuh"
+#include "matmul/loads/k_block.cuh"
+#include "matmul/epilogue/epilogue.cuh"
 #include "matmul/atoms/atom.cuh"
 
 struct Divided {

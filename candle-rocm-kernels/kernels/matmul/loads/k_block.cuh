@@ -15,7 +15,7 @@
 // Registers, a thread's `Held` of a K-block: vectors of k of some rows, or V vectors of V rows (a block), which are
 // transposed when they are staged.
 #pragma once
-#include "matmul/matmul_vectors.cuh"
+#include "matmul/loads/vectors.cuh"
 #include "matmul/atoms/atom.cuh"
 
 template <> struct Words<1> {

@@ -1,7 +1,7 @@
 // What is done to sums on their way to C: alpha, beta, bias, activation, residual, one rounding.
 #pragma once
 #include "matmul/matmul_problem.cuh"
-#include "matmul/matmul_vectors.cuh"
+#include "matmul/loads/vectors.cuh"
 #include "matmul/atoms/atom.cuh"
 
 template <class T> struct Epilogue {

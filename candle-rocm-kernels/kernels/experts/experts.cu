@@ -1,6 +1,6 @@
 // Mixtures of experts, but for their products.
-#include "rows/gate_quads.cuh"
-#include "rows/token_permutation.cuh"
+#include "experts/gate_quads.cuh"
+#include "experts/token_permutation.cuh"
 
 ENTRY __launch_bounds__(EXPERTS_THREADS)
     experts_count(const uint32_t *ids, int32_t *counts, uint32_t assignments, uint32_t experts) {

@@ -1,8 +1,8 @@
-// GEMM traits of products on matrix units (matmul_tile.cuh) whose groups the kernel finds, and whose operands have
+// GEMM traits of products on matrix units (main_loop/tile.cuh) whose groups the kernel finds, and whose operands have
 // scales.
 #pragma once
-#include "matmul/grouped_problem.cuh"
-#include "matmul/matmul_tile.cuh"
+#include "matmul/grouped/problem.cuh"
+#include "matmul/main_loop/tile.cuh"
 
 // The operands' matrices, and what there is of k and of C's columns, by the grouping.
 template <class S> __device__ __forceinline__ bool grouped_coordinates(const GroupedProblem &p,
@@ -183,7 +183,7 @@ template <class T, class S> struct ScaledByBlocks : ScaledBy<T, S, true> {
 };
 
 // Scales where all of a tile's rows have one factor, read by lanes that read those of their own columns: nothing of
-// them is in LDS, which the lines fill (matmul_pipelined.cuh). For atoms whose sums of a lane are of one column.
+// them is in LDS, which the lines fill (main_loop/pipelined.cuh). For atoms whose sums of a lane are of one column.
 template <class T, class S> struct ScaledByLanes : Grouped<T, S> {
     static_assert(S::M / S::WAVES_M <= SCALE_DEPTH, "a block's rows are a wavefront's or more");
     template <class Tile> struct Scales : Totals<Tile, typename MmaAtom<T>::Sums> {

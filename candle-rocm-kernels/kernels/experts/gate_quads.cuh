@@ -5,7 +5,7 @@
 // seldom many more quads reach. They alone come to LDS, the subwarp shares them out, and their experts that reach the
 // bound are put in order.
 #pragma once
-#include "rows/gate.cuh"
+#include "experts/gate.cuh"
 
 typedef int64_t KeyPair __attribute__((ext_vector_type(2))); // as LDS takes them
 typedef float FloatPair __attribute__((ext_vector_type(2)));

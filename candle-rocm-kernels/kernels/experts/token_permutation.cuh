@@ -3,7 +3,7 @@
 // second adds up what all chunks have and gives each assignment the next row of its expert.
 #pragma once
 #include "portable/lds.cuh"
-#include "rows/experts.cuh"
+#include "experts/rows.cuh"
 
 static constexpr uint32_t PERMUTATION_MOST = 512, PERMUTATION_WAVES = EXPERTS_THREADS / WAVEFRONT;
 using Lanes = conditional<WAVEFRONT == 64, uint64_t, uint32_t>::type; // a bit for each

@@ -11,7 +11,7 @@
 // Types: a tile's shape (DirectShape), stages in LDS (SwizzledLines), an operand on its way there (DirectKBlock) and
 // from there (DirectOperand), and a wavefront's sums (WaveTile).
 #pragma once
-#include "matmul/matmul_tile.cuh"
+#include "matmul/main_loop/tile.cuh"
 
 // A tile of M x N of C, by WAVES_M x WAVES_N wavefronts. LDS has STAGES stages of STAGE_BYTES of k.
 template <int M_, int N_, int WAVES_M_, int WAVES_N_, int STAGES_, int STAGE_BYTES_ = 128,

@@ -13,7 +13,7 @@
 // Which k stands where in an instruction is arbitrary, as long as A and B agree: the four lanes of a
 // row have 16 bytes each of 64 that lie together.
 #pragma once
-#include "matmul/matmul_tile.cuh"
+#include "matmul/main_loop/tile.cuh"
 #include "matmul/atoms/fp8.cuh"
 
 // What instructions take of 16 bytes of k: WIDE times as many, of another type.

@@ -1,7 +1,7 @@
 // How a tile's sums become results: where nothing is done to them but the factor, and they are all C's, by the shortest
-// code; else as matmul_epilogue.cuh has it.
+// code; else as epilogue/epilogue.cuh has it.
 #pragma once
-#include "matmul/matmul_wave.cuh"
+#include "matmul/main_loop/wave_tile.cuh"
 #include "portable/cold_path.cuh"
 
 // A wavefront's sums of a tile that lies within C, where nothing follows but the factor: through LDS, 64 rows of a

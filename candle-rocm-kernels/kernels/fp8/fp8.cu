@@ -1,6 +1,6 @@
 // Casts to FP8 with factors for what products of FP8 share them by: 128 of a row, 128 x 128, a row, or all. Matrices
 // are the grid's z.
-#include "rows/fp8.cuh"
+#include "fp8/cast.cuh"
 
 #define MATRIX(T) const T *x, uint8_t *y, int64_t ld, uint32_t rows, uint32_t columns
 #define SCALES void *values, int64_t matrix_step, int64_t row_step, int64_t k_step, uint32_t powers, uint32_t packed

@@ -2,7 +2,7 @@
 // masked softmax, log-softmax, norms of sums, rows that are split over several workgroups.
 #include "portable/activations.cuh"
 #include "elementwise/elementwise.cuh"
-#include "rows/fused_rows.cuh"
+#include "norms/fused_rows.cuh"
 
 // --------------------------------------------------------------------- rows
 //

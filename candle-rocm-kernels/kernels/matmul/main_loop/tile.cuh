@@ -10,11 +10,11 @@
 // rather load late and stage early, is held to this order. While a stage's first reads of LDS take their time, after
 // the barrier that completes it, other wavefronts of the SIMD compute.
 //
-// Types: a tile's shape (MatmulShape), an operand's K-block and stage (matmul_k_block.cuh), what a wavefront multiplies
+// Types: a tile's shape (MatmulShape), an operand's K-block and stage (loads/k_block.cuh), what a wavefront multiplies
 // at a time (Operand, MmaAtom), its sums (WaveTile), and what the product is beside those (GEMM traits, such as Plain).
 #pragma once
-#include "matmul/matmul_k_block.cuh"
-#include "matmul/whole_tile.cuh"
+#include "matmul/loads/k_block.cuh"
+#include "matmul/epilogue/whole_tile.cuh"
 #include "portable/streams.cuh"
 
 // A wavefront's BLOCKS blocks of BLOCK rows of an operand, of which this lane reads from a row's chunk on.

@@ -31,7 +31,7 @@
 // Types: a tile's shape (PipelinedShape), a K-block in LDS (CacheLines), an operand on its way there (PipelinedKBlock)
 // and from there (PipelinedOperand), and a wavefront's sums (WaveTile).
 #pragma once
-#include "matmul/matmul_tile.cuh"
+#include "matmul/main_loop/tile.cuh"
 
 // 16 bytes at a base and an offset that are the same in all lanes, plus a lane's offset; or zeros, without reading, if
 // they are not within reach: without a branch, of which the compiler would not know how many loads are on their way

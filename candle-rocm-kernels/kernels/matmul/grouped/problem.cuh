@@ -1,6 +1,6 @@
 // What the kernels of grouped products, and of those whose operands have scales, are told beside the product.
 #pragma once
-#include "matmul/matmul_epilogue.cuh"
+#include "matmul/epilogue/epilogue.cuh"
 #include "portable/cold_path.cuh"
 
 // Which of an operand's elements share a factor: those of a number of rows that is a power of two ("rows" are A's rows
