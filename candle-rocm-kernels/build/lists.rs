@@ -52,7 +52,7 @@ pub fn write(kernels: &Path, out: &Path) -> Result<(), String> {
     let text = format!("{constants}/// All of them.\npub const ALL: &[Activation] = &[{all}];\n");
     save(&out.join("activations.rs"), &text)?;
 
-    let rows = Header::read(&kernels.join("rows/row_kernels.cuh"))?;
+    let rows = Header::read(&kernels.join("norms/row_kernels.cuh"))?;
     save(&out.join("row_kernels.rs"), &row_kernels(&rows)?)?;
 
     let gemm = Header::read(&kernels.join("matmul/gemm_kernels.cuh"))?;

@@ -140,7 +140,7 @@ pub const MOST_COUNTED: u64 = u32::MAX as u64;
 /// What 31 bits count, in which Candle passes the columns to sort.
 const MOST_SORTED: u64 = i32::MAX as u64;
 
-/// (module, the kernel's name without the type, geometry) of kernels of rows: the list of kernels/rows/row_kernels.cuh.
+/// (module, the kernel's name without the type, geometry) of kernels of rows: the list of kernels/norms/row_kernels.cuh.
 const ROWS: &[(&str, &str, LaunchHeuristic)] =
     include!(concat!(env!("OUT_DIR"), "/row_kernels.rs"));
 

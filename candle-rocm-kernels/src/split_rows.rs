@@ -14,7 +14,7 @@ use crate::Module;
 /// Work-items of a workgroup of either kernel.
 pub const THREADS: u32 = 256;
 
-/// Outputs that a workgroup of the first kernel makes splits of at once (`MOST_COLUMNS` in kernels/rows/long_fold.cuh).
+/// Outputs that a workgroup of the first kernel makes splits of at once (`MOST_COLUMNS` in kernels/reduce/long_fold.cuh).
 const COLUMNS: u32 = 32;
 
 /// How the bytes of a row are divided.

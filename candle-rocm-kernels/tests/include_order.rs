@@ -5,17 +5,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Each may include itself and those before it.
-const FOLDERS: [&str; 9] = [
+const FOLDERS: [&str; 13] = [
     "portable",
     "elementwise",
     "rows",
+    "norms",
+    "reduce",
     "indexing",
     "conv",
+    "fp8",
+    "experts",
     "matmul",
     "quantized",
     "attention",
     "random",
 ];
+
+/// The folders whose names in C++ stand in a namespace of the folder's name, but for the lists that the build reads.
+const NAMESPACES: [&str; 4] = ["norms", "experts", "quantized", "attention"];
 
 /// What each file includes, by paths from `folder` on.
 fn includes(root: &Path) -> BTreeMap<String, Vec<String>> {
@@ -118,4 +125,25 @@ fn disorder_is_found() {
         .any(|fault| fault.contains("a circle: rows/b.cuh")));
     let missing = files(&[("rows/b.cuh", "fold.cuh")]);
     assert!(faults(&missing)[0].contains("does not exist"));
+}
+
+#[test]
+fn rooms_are_namespaces() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");
+    let files = includes(&root);
+    for file in files.keys() {
+        let Some(room) = NAMESPACES
+            .iter()
+            .find(|room| file.starts_with(&format!("{room}/")))
+        else {
+            continue;
+        };
+        let text = std::fs::read_to_string(root.join(file)).expect("a kernel file");
+        let opens = text.matches(&format!("\nnamespace {room} {{\n")).count();
+        let expected = usize::from(!file.ends_with("_kernels.cuh"));
+        assert_eq!(
+            opens, expected,
+            "{file}: how often it opens the namespace {room}"
+        );
+    }
 }

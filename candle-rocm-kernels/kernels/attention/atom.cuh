@@ -16,7 +16,6 @@ namespace attention {
 constexpr float LOG2_E = 1.44269504088896340736f, LN_2 = 0.69314718055994530942f;
 // By so much, in powers of two, scores may exceed the largest that results are scaled by, before they are scaled anew.
 constexpr float SLACK = 8;
-} // namespace attention
 
 // Two weights as a word of T, the first below.
 template <class T> __device__ __forceinline__ uint32_t weights_word(float first, float second);
@@ -196,3 +195,5 @@ template <class T> struct AttentionAtom : AttentionAtomBase<T> {
 };
 #endif
 #endif
+
+} // namespace attention

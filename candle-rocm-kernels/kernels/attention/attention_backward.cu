@@ -7,6 +7,8 @@
 #include "attention/backward.cuh"
 #include "matmul/elements.cuh"
 
+namespace attention {
+
 // Two wavefronts a SIMD of MFMA, one of which makes weights while the other multiplies; of large heads one, which needs
 // more than half of the registers; and on gfx908, which halves them.
 #if defined(AMD_MFMA)
@@ -37,4 +39,6 @@ LISTED(BACKWARD_KERNELS)(KEYS, QUERIES)
 #define QUERIES_F16(DIM, ...) BACKWARD(attention_backward_queries_f16_##DIM, f16, Queries##DIM, DIM, false)
     DELTA(bf16) LISTED(BACKWARD_KERNELS)(KEYS_BF16, QUERIES_BF16) DELTA(f16)
         LISTED(BACKWARD_KERNELS)(KEYS_F16, QUERIES_F16)
+
+} // namespace attention
 #endif

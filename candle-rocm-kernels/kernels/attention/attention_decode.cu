@@ -15,7 +15,9 @@
 #include "portable/block_reduce.cuh"
 #include "portable/workspace.cuh"
 #include "quantized/vectors.cuh"
-#include "rows/rows.cuh"
+#include "norms/norm.cuh"
+
+namespace attention {
 
 // ------------------------------------------------------------------ rope_cache
 
@@ -202,7 +204,7 @@ template <class T> struct Step {
                     float x = lane + p * LANES < half ? value_of(head.pairs[p][k]) : 0;
                     sum = math::fma(x, x, sum);
                 }
-            scale = norm_scale(wave_all_reduce(sum, LANES, Sum{}), dim, epsilon);
+            scale = norms::norm_scale(wave_all_reduce(sum, LANES, Sum{}), dim, epsilon);
         }
 #pragma unroll
         for (int p = 0; p < PAIRS; p++) {
@@ -262,7 +264,7 @@ template <class T> struct Result {
     uint8_t *vector;
     // Of a vector's elements, eight lanes have 32 neighbours.
     __device__ __forceinline__ void put(size_t at, const Four &x) const {
-        if (vector != nullptr) return store_four(vector, at, quantize_four(x));
+        if (vector != nullptr) return store_four(vector, at, quantized::quantize_four(x));
         vec<T, 4> four;
 #pragma unroll
         for (int k = 0; k < 4; k++) four[k] = round_to<T>(x[k]);
@@ -511,3 +513,5 @@ __device__ __forceinline__ void merge(const float *splits, T *result, uint32_t c
 MERGE(f16, half_t)
 MERGE(bf16, bf16_t)
 MERGE(f32, float)
+
+} // namespace attention

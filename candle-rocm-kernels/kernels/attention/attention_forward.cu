@@ -6,6 +6,8 @@
 #include "attention/forward.cuh"
 #include "matmul/elements.cuh"
 
+namespace attention {
+
 // Two wavefronts a SIMD of MFMA, which half of the registers allow each; one of large heads.
 #if defined(AMD_MFMA)
 #define ATTENTION_WAVES(DIM) __attribute__((amdgpu_waves_per_eu(DIM > 128 ? 1 : 2)))
@@ -25,4 +27,6 @@ LISTED(FORWARD_KERNELS)(SHAPE)
 #define OF_BF16(DIM, ...) ATTENTION(bf16, DIM)
 #define OF_F16(DIM, ...) ATTENTION(f16, DIM)
     LISTED(FORWARD_KERNELS)(OF_BF16) LISTED(FORWARD_KERNELS)(OF_F16)
+
+} // namespace attention
 #endif

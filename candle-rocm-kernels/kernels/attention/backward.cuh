@@ -31,6 +31,8 @@
 #pragma once
 #include "attention/products.cuh"
 
+namespace attention {
+
 // What the kernels of gradients are told.
 struct AttentionGradients {
     // Its result and `lse` are read.
@@ -485,3 +487,5 @@ template <class T> struct Delta {
         }
     }
 };
+
+} // namespace attention

@@ -6,6 +6,8 @@
 #include "attention/decode_rows.cuh"
 #include "matmul/skinny/atom.cuh"
 
+namespace attention {
+
 // The words of elements of one place in a word of two keys each, of which they take the lower and the upper half.
 __device__ __forceinline__ uint32_t pair_halves(uint32_t of_one, uint32_t of_next, bool upper) {
     constexpr uint32_t LOWER = byte_selector(0, 1, 4, 5), UPPER = byte_selector(2, 3, 6, 7);
@@ -382,3 +384,5 @@ struct KeyReaderOf {
 template <class T, int DIM, int HEADS> struct KeyReaderOf<T, DIM, HEADS, true> {
     using type = AttendByMatrix<T, DIM, HEADS>;
 };
+
+} // namespace attention

@@ -2,6 +2,8 @@
 #pragma once
 #include "portable/portable.cuh"
 
+namespace attention {
+
 // T is the type of what comes in and goes out, C the cache's.
 struct AttendProblem {
     const void *heads; // T: of queries; or, where `cos` is there, packed ones of queries, keys and values
@@ -34,3 +36,5 @@ struct AttendProblem {
     const float *slopes; // ALiBi's; or null
     uint8_t *vector;     // the result, quantised as a product with it takes it; or null
 };
+
+} // namespace attention

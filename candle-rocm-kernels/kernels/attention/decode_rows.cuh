@@ -10,6 +10,8 @@
 #pragma once
 #include "attention/atom.cuh"
 
+namespace attention {
+
 // What a cache of C keeps of a number that came in as T. Where that narrows, what is beyond C's range becomes its
 // largest number of that sign, not an infinity, of which all later results would be NaN; NaN stays.
 template <class C, class T> __device__ __forceinline__ C kept(float x) {
@@ -316,3 +318,5 @@ template <class T, int DIM, int HEADS> struct Attend {
         }
     }
 };
+
+} // namespace attention

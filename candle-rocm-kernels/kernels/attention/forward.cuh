@@ -14,6 +14,8 @@
 #pragma once
 #include "attention/products.cuh"
 
+namespace attention {
+
 template <class T, class S> struct Forward : Products<T, S, 1> {
     using Base = Products<T, S, 1>;
     using Base::QUERIES;
@@ -23,7 +25,7 @@ template <class T, class S> struct Forward : Products<T, S, 1> {
     using typename Base::Outputs;
     using typename Base::QueryFragments;
     using typename Base::Values;
-    using Held = ::Scores<T, Base::KB, Base::QB>;
+    using Held = attention::Scores<T, Base::KB, Base::QB>;
 
     // LDS: keys, values, then what stays there. The queries on their way to registers and the results on theirs to
     // memory have the place of keys and values.
@@ -132,3 +134,5 @@ template <class T, class S> struct Forward : Products<T, S, 1> {
                     first, column, lane);
     }
 };
+
+} // namespace attention

@@ -7,6 +7,8 @@
 #include "attention/atom.cuh"
 #include "matmul/main_loop/tile.cuh"
 
+namespace attention {
+
 // The sequence that a workgroup works on, and the heads.
 struct Sequence {
     uint32_t batch, head, key_head;
@@ -292,3 +294,5 @@ template <class T, int KEYS, int ELEMENTS, int THREADS_, int TENSORS = 1> struct
                 k_block.store(to + (Shape::STAGES_OF_K_BLOCK == 1 ? 0 : k_block.lds_stage[i] * Stage::BYTES), i);
     }
 };
+
+} // namespace attention

@@ -3,6 +3,8 @@
 #pragma once
 #include "portable/cold_path.cuh"
 
+namespace attention {
+
 // A tensor of (batch, row, head, element): distances in elements between its first three, the last is 1.
 struct AttentionTensor {
     const void *at;
@@ -58,3 +60,5 @@ struct AttentionProblem {
     float softcap;
     uint32_t reserved;
 };
+
+} // namespace attention

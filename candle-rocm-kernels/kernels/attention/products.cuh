@@ -6,6 +6,8 @@
 #pragma once
 #include "attention/softmax.cuh"
 
+namespace attention {
+
 // DIM elements of a head at most, ELEMENTS of which a workgroup makes; tiles of KEYS keys; WAVES wavefronts with
 // QUERY_BLOCKS of the atom's blocks of queries each, which they keep in registers or in LDS; and the KiB of LDS that a
 // launch asks for, where a kernel has none of its own.
@@ -347,3 +349,5 @@ template <class T, class S, int PREFETCH_FRAGMENTS> struct Products {
         }
     }
 };
+
+} // namespace attention

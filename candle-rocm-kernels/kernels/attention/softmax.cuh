@@ -2,6 +2,8 @@
 #pragma once
 #include "attention/operands.cuh"
 
+namespace attention {
+
 // The lane, which is made anew of the work-item's number, so that it takes no register before.
 __device__ __forceinline__ uint32_t lane_anew() {
     uint32_t item = threadIdx.x;
@@ -229,3 +231,5 @@ template <class T> struct Biases {
         }
     }
 };
+
+} // namespace attention

@@ -2,6 +2,8 @@
 #include "experts/gate_quads.cuh"
 #include "experts/token_permutation.cuh"
 
+namespace experts {
+
 ENTRY __launch_bounds__(EXPERTS_THREADS)
     experts_count(const uint32_t *ids, int32_t *counts, uint32_t assignments, uint32_t experts) {
     count_experts(ids, counts, assignments, experts);
@@ -78,3 +80,5 @@ ENTRY __launch_bounds__(EXPERTS_THREADS)
 EXPERTS(f32, float)
 EXPERTS(f16, half_t)
 EXPERTS(bf16, bf16_t)
+
+} // namespace experts

@@ -3,6 +3,8 @@
 #include "portable/extremes.cuh"
 #include "portable/lds.cuh"
 
+namespace experts {
+
 static constexpr uint32_t GATE_MOST = 512, GATE_THREADS = 256;
 static constexpr uint32_t GATE_WARP = EXTREMES_LANES, GATE_WARPS = GATE_THREADS / GATE_WARP;
 // What a choice that is no number counts for, and what is below all choices.
@@ -146,3 +148,5 @@ __device__ __forceinline__ void gate_of_any(const T *logits, const float *bias, 
     else if (o.experts <= 8 * GATE_WARP) experts_gate<8>(logits, bias, ids, weights, o, lds, lane, writes);
     else experts_gate<GATE_MOST / GATE_WARP>(logits, bias, ids, weights, o, lds, lane, writes);
 }
+
+} // namespace experts

@@ -7,6 +7,8 @@
 #pragma once
 #include "experts/gate.cuh"
 
+namespace experts {
+
 typedef int64_t KeyPair __attribute__((ext_vector_type(2))); // as LDS takes them
 typedef float FloatPair __attribute__((ext_vector_type(2)));
 
@@ -659,3 +661,5 @@ __device__ __forceinline__ void gate_quads(const T *logits, const float *bias, u
     wave_fence();
     gate.store(ids, weights, writes);
 }
+
+} // namespace experts

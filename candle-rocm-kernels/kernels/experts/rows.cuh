@@ -7,6 +7,8 @@
 #include "portable/block_reduce.cuh"
 #include "rows/float_vector.cuh"
 
+namespace experts {
+
 static constexpr uint32_t EXPERTS_ROWS = 128, EXPERTS_GROUP_BITS = 20;
 static constexpr uint32_t EXPERTS_WARP = 32, EXPERTS_THREADS = 256;
 
@@ -189,3 +191,5 @@ __device__ __forceinline__ void experts_dots(const T *x, const int32_t *place, c
         if (lane == 0 && i < assignments) y[i] = sum;
     }
 }
+
+} // namespace experts

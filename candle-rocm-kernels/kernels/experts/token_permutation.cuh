@@ -5,6 +5,8 @@
 #include "portable/lds.cuh"
 #include "experts/rows.cuh"
 
+namespace experts {
+
 static constexpr uint32_t PERMUTATION_MOST = 512, PERMUTATION_WAVES = EXPERTS_THREADS / WAVEFRONT;
 using Lanes = conditional<WAVEFRONT == 64, uint64_t, uint32_t>::type; // a bit for each
 using RowsOfExperts = LDS_MEMORY int32_t[PERMUTATION_MOST];
@@ -171,3 +173,5 @@ __device__ __forceinline__ void permute_chunk(const TokenPermutation &p, uint32_
     place_assignments(p, next, chunk, lane);
     store_blocks(p, lds, blocks, wave, lane, chunks);
 }
+
+} // namespace experts

@@ -8,6 +8,8 @@
 #pragma once
 #include "portable/convert.cuh"
 
+namespace quantized {
+
 struct Quad {
     uint32_t q; // four signed bytes, the first element lowest
     float scale, min;
@@ -624,3 +626,5 @@ __device__ __forceinline__ void multiply_chunk(const uint8_t *__restrict__ row, 
         sums[c] = multiply_piece<Q>(piece, qs, scale, sums[c]);
     }
 }
+
+} // namespace quantized

@@ -6,6 +6,8 @@
 #include "quantized/mmq_tensor_cores.cuh"
 #endif
 
+namespace quantized {
+
 // ---------------------------------------------------------------- activations
 
 // The larger of two magnitudes; a NaN wins.
@@ -337,3 +339,5 @@ ENTRY __launch_bounds__(256) mmq_sum(const float *__restrict__ partial, float *_
         dst[vector * dst_rows + (i - vector * rows)] = sum;
     }
 }
+
+} // namespace quantized

@@ -7,6 +7,8 @@
 #pragma once
 #include "portable/convert.cuh"
 
+namespace quantized {
+
 constexpr uint32_t BLOCK_ELEMENTS = 128, BLOCK_BYTES = 144, SCALES_BYTES = 16;
 
 enum Scales { D4, DS4, D2S6 };
@@ -17,3 +19,5 @@ template <Scales LAYOUT> __device__ __forceinline__ float scale_of(const uint8_t
     else if constexpr (LAYOUT == DS4) return (float)((const half_t *)block)[2 * chunk];
     else return (float)((const half_t *)block)[chunk / 2];
 }
+
+} // namespace quantized

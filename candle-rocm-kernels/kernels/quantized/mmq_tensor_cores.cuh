@@ -6,6 +6,8 @@
 #pragma once
 #include "quantized/formats.cuh"
 
+namespace quantized {
+
 namespace tensor_cores {
 
 template <class Q, int ROWS, int COLUMNS, int CHUNKS> struct Tile {
@@ -305,3 +307,5 @@ template <class Q, class Activations, int ROWS, int COLUMNS, int CHUNKS, int THR
 };
 
 } // namespace tensor_cores
+
+} // namespace quantized

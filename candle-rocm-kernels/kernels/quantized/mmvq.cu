@@ -3,6 +3,8 @@
 // The vectors are quantised first.
 #include "quantized/mmvq.cuh"
 
+namespace quantized {
+
 // ---------------------------------------------------------------- activations
 
 // Rows of `columns` elements, padded with zeros to `padded`, a multiple of 256. A thread makes an element and 32
@@ -135,3 +137,5 @@ PRODUCTS(q3_k, Q3_K, 4)
 PRODUCTS(q4_k, Q4_K, 4)
 PRODUCTS(q5_k, Q5_K, 3)
 PRODUCTS(q6_k, Q6_K, 4)
+
+} // namespace quantized

@@ -4,6 +4,8 @@
 #include "quantized/formats.cuh"
 #include "quantized/vectors.cuh"
 
+namespace quantized {
+
 constexpr uint32_t GROUP = 32;
 
 // The halves of the activations that piece i of a row is multiplied with, their scales and what goes with these.
@@ -86,3 +88,5 @@ template <uint32_t WIDTH = 16, int N> __device__ __forceinline__ float group_sum
         return group_sums<WIDTH / 2>(sums);
     }
 }
+
+} // namespace quantized

@@ -6,6 +6,8 @@
 // A slot whose row is not in the output is left out; the row of one whose expert does not exist is zero.
 #include "quantized/formats.cuh"
 
+namespace quantized {
+
 // -------------------------------------------------------------------- operands
 
 // Rows of T, any k.
@@ -257,3 +259,5 @@ ENTRY __launch_bounds__(256)
         if (at < sorted_len) sorted_slots[at] = (int32_t)i;
     }
 }
+
+} // namespace quantized

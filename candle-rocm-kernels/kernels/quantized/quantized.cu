@@ -2,6 +2,8 @@
 #include "portable/block_reduce.cuh"
 #include "quantized/formats.cuh"
 
+namespace quantized {
+
 // ------------------------------------------------------------ dequantisation
 
 // One thread makes four elements. `quads` may exceed what the grid has threads for.
@@ -423,3 +425,5 @@ MUL_MAT(q3_K, Q3_K, 128, 128)
 MUL_MAT(q4_K, Q4_K, 128, 64)
 MUL_MAT(q5_K, Q5_K, 128, 64)
 MUL_MAT(q6_K, Q6_K, 64, 64)
+
+} // namespace quantized

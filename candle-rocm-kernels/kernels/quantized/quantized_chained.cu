@@ -4,7 +4,9 @@
 #include "portable/block_reduce.cuh"
 #include "portable/workspace.cuh"
 #include "quantized/mmvq.cuh"
-#include "rows/rows.cuh"
+#include "norms/norm.cuh"
+
+namespace quantized {
 
 // -------------------------------------------------------------------- products
 
@@ -68,7 +70,7 @@ __device__ __forceinline__ void norm_to_vector(const float *x, uint32_t columns,
         more.load(x, next.norm, begin, columns);
         sum = more.squares(sum);
     }
-    float scale = norm_scale(block_all_reduce(sum, threadIdx.x, THREADS, Sum{}, values), columns, next.epsilon);
+    float scale = norms::norm_scale(block_all_reduce(sum, threadIdx.x, THREADS, Sum{}, values), columns, next.epsilon);
     first.store(next.vector, scale, 0, columns);
     for (uint32_t begin = Quads::ALL; begin < columns; begin += Quads::ALL) {
         more.load(x, next.norm, begin, columns);
@@ -164,3 +166,5 @@ CHAINED(q3_k, Q3_K, 3)
 CHAINED(q4_k, Q4_K, 3)
 CHAINED(q5_k, Q5_K, 2)
 CHAINED(q6_k, Q6_K, 3)
+
+} // namespace quantized

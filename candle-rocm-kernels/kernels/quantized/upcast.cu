@@ -4,6 +4,8 @@
 #include "quantized/formats.cuh"
 #include "quantized/mmq_blocks.cuh"
 
+namespace quantized {
+
 // Eight elements, scale * (q - OFFSET) + min, of two words of signed bytes.
 typedef vec<uint32_t, 4> Eight;
 template <int OFFSET>
@@ -96,3 +98,5 @@ __device__ __forceinline__ void upcast_blocks(const uint8_t *__restrict__ src, b
 UPCAST_BLOCKS(D4)
 UPCAST_BLOCKS(DS4)
 UPCAST_BLOCKS(D2S6)
+
+} // namespace quantized

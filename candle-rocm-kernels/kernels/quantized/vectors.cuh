@@ -4,6 +4,8 @@
 #pragma once
 #include "portable/convert.cuh"
 
+namespace quantized {
+
 constexpr uint32_t ACTIVATIONS = 256, ACTIVATION_BYTES = ACTIVATIONS / 32 * 36;
 
 // Four elements of a vector: their signed bytes, and the scale and the sum that they have with their neighbours.
@@ -38,3 +40,5 @@ __device__ __forceinline__ void store_four(uint8_t *dst, size_t at, const Quanti
     *(uint32_t *)(group + at % ACTIVATIONS) = four.bytes;
     if (at % 32 == 0) *(uint32_t *)(group + ACTIVATIONS + at % ACTIVATIONS / 8) = four.scale;
 }
+
+} // namespace quantized

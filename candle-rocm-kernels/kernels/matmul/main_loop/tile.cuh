@@ -14,6 +14,7 @@
 // at a time (Operand, MmaAtom), its sums (WaveTile), and what the product is beside those (GEMM traits, such as Plain).
 #pragma once
 #include "matmul/loads/k_block.cuh"
+#include "matmul/main_loop/shape.cuh"
 #include "matmul/epilogue/whole_tile.cuh"
 #include "portable/streams.cuh"
 

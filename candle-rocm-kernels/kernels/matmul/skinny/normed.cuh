@@ -4,7 +4,7 @@
 // there; of several each lane norms what it multiplies.
 #pragma once
 #include "matmul/skinny/product.cuh"
-#include "rows/rows.cuh"
+#include "norms/norm.cuh"
 
 template <class T, int B_VECTORS> struct Normed {
     static constexpr bool NORMS = true, SCALES = false;
@@ -64,7 +64,7 @@ template <class T, int B_VECTORS> struct Normed {
             const T *x = at.b + column * at.column_b;
             for (uint32_t k = first + threadIdx.x * V; k < at.length; k += THREADS * V)
                 sum += squares(load_cached(x, k * (uint32_t)sizeof(T), 0));
-            sum = norm_scale(block_all_reduce(sum, threadIdx.x, THREADS, Sum{}, lds), at.length, epsilon);
+            sum = norms::norm_scale(block_all_reduce(sum, threadIdx.x, THREADS, Sum{}, lds), at.length, epsilon);
 #pragma unroll
             for (int j = 0; j < B_VECTORS; j++)
                 if (min_of(Atom::column(lane, j), at.n - 1) == column) scale[j] = sum;

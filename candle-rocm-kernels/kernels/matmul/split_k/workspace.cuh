@@ -1,7 +1,10 @@
-// Sums of splits of k, from one workgroup of a launch to another.
+// Split-K in one launch: who adds up the splits, and their sums from one workgroup to another.
 #pragma once
 #include "matmul/gemm_problem.cuh"
 #include "portable/workspace.cuh"
+
+// What adds up the sums of splits of k: another launch, or the last split's workgroups.
+enum class SplitK { SeparateKernel, InKernel };
 
 // Sums that one workgroup leaves for another of the launch, which waits for them: no barrier, no counter, and no
 // release, since each word says by itself whether it is there. Its bits are all set where it is not, before a launch

@@ -8,7 +8,7 @@
 // Where neighbouring outputs are neighbours in memory, a workgroup takes 32 of them at once. The workgroups of these
 // outputs are then as many segments of each.
 #pragma once
-#include "rows/fold.cuh"
+#include "reduce/fold.cuh"
 
 // Outputs that a workgroup makes at most, as an exponent of 2. The runtime's memory for the segments has room for as
 // many states for each workgroup.

@@ -1,8 +1,9 @@
 // Reductions over dimensions, softmax, normalisations, rotary embedding.
-#include "rows/fold.cuh"
-#include "rows/long_fold.cuh"
-#include "rows/rope.cuh"
-#include "rows/rows.cuh"
+#include "reduce/fold.cuh"
+#include "reduce/long_fold.cuh"
+#include "elementwise/rope.cuh"
+#include "norms/norm.cuh"
+#include "norms/softmax.cuh"
 
 #define FOLD_PARAMETERS(T, OUT)                                                                                \
     size_t numel, size_t reduced, size_t num_dims, const size_t *__restrict__ info, const T *__restrict__ src, \
@@ -54,15 +55,15 @@ FOR_ALL(LONG_FOLDS)
 // block_size is what Candle launches with; blockDim says the same.
 #define ROWS(NAME, T)                                                                                                  \
     ENTRY softmax_##NAME(const T *__restrict__ src, T *__restrict__ dst, int32_t columns) {                            \
-        softmax(src, dst, columns);                                                                                    \
+        norms::softmax(src, dst, columns);                                                                                    \
     }                                                                                                                  \
     ENTRY rmsnorm_##NAME(const T *__restrict__ src, T *__restrict__ dst, const T *__restrict__ alpha, int32_t columns, \
                          int32_t block_size, float eps) {                                                              \
-        rmsnorm(src, dst, alpha, columns, eps);                                                                        \
+        norms::rmsnorm(src, dst, alpha, columns, eps);                                                                        \
     }                                                                                                                  \
     ENTRY layernorm_##NAME(const T *__restrict__ src, T *__restrict__ dst, const T *__restrict__ alpha,                \
                            const T *__restrict__ beta, int32_t columns, int32_t block_size, float eps) {               \
-        layernorm(src, dst, alpha, beta, columns, eps);                                                                \
+        norms::layernorm(src, dst, alpha, beta, columns, eps);                                                                \
     }
 FOR_WIDE_FLOATS(ROWS)
 
