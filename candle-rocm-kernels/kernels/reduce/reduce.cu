@@ -55,15 +55,15 @@ FOR_ALL(LONG_FOLDS)
 // block_size is what Candle launches with; blockDim says the same.
 #define ROWS(NAME, T)                                                                                                  \
     ENTRY softmax_##NAME(const T *__restrict__ src, T *__restrict__ dst, int32_t columns) {                            \
-        norms::softmax(src, dst, columns);                                                                                    \
+        norms::softmax(src, dst, columns);                                                                             \
     }                                                                                                                  \
     ENTRY rmsnorm_##NAME(const T *__restrict__ src, T *__restrict__ dst, const T *__restrict__ alpha, int32_t columns, \
                          int32_t block_size, float eps) {                                                              \
-        norms::rmsnorm(src, dst, alpha, columns, eps);                                                                        \
+        norms::rmsnorm(src, dst, alpha, columns, eps);                                                                 \
     }                                                                                                                  \
     ENTRY layernorm_##NAME(const T *__restrict__ src, T *__restrict__ dst, const T *__restrict__ alpha,                \
                            const T *__restrict__ beta, int32_t columns, int32_t block_size, float eps) {               \
-        norms::layernorm(src, dst, alpha, beta, columns, eps);                                                                \
+        norms::layernorm(src, dst, alpha, beta, columns, eps);                                                         \
     }
 FOR_WIDE_FLOATS(ROWS)
 

@@ -1,8 +1,8 @@
 // Operands on their way to the matrix units: K-blocks, that a workgroup reads from global memory to registers, and
 // stages from there to LDS (stages/stage.cuh).
 //
-// "Rows" are A's rows or B's columns. An operand whose k is together in memory (ALONG_K) is copied as it is; of another,
-// each thread reads a block of so many elements of k by one vector of rows, and transposes it.
+// "Rows" are A's rows or B's columns. An operand whose k is together in memory (ALONG_K) is copied as it is. Of another
+// operand each thread reads a block of so many elements of k by one vector of rows, and transposes it.
 //
 // Registers, a thread's `Held` of a K-block: vectors of k of some rows, or V vectors of V rows (a block), which are
 // transposed when they are staged.
