@@ -28,6 +28,7 @@ struct Span {
     size_t elements = 1;
     size_t stride = 1; // between neighbours, where `uniform`
     size_t last = 0;   // the stride of the last dimension of more than one element
+    uint32_t odd = 0;  // the low bits of that dimension's size and of the others' strides
     bool uniform = true;
 
     // Of the dimensions before `end`, none yet.
@@ -41,6 +42,7 @@ struct Span {
         // The last dimension is not told by its stride, which is 0 where the tensor is broadcast.
         if (elements == 1) stride = last = step;
         else uniform = uniform && step == expected;
+        odd |= (uint32_t)(elements == 1 ? size : step);
         expected = step * size;
         elements *= size;
     }
@@ -79,6 +81,11 @@ struct Split {
     __device__ __forceinline__ bool adjacent() const { return inner.uniform && inner.stride == 1; }
     // Whether neighbouring outputs are, and these are not.
     __device__ __forceinline__ bool side_by_side() const { return kept.last == 1 && !adjacent(); }
+    // Whether so many neighbouring outputs, a power of two, are neighbours in memory, and their elements a vector.
+    template <uint32_t NEIGHBOURS> __device__ __forceinline__ bool neighbours(const void *src) const {
+        uint32_t odd = kept.odd | (uint32_t)inner.stride;
+        return NEIGHBOURS > 1 && inner.uniform && odd % NEIGHBOURS == 0 && is_aligned(src, 4);
+    }
 };
 
 // Combines the values of lanes whose numbers differ in the bits of `steps` alone. The whole wavefront takes part.
@@ -168,21 +175,25 @@ __device__ __forceinline__ void fold_vectors(typename Fold::State &state, const 
     const uint32_t groups = 1u << log_groups;
     at += (size_t)group * WIDTH;
     uint32_t i = stretch.first + group * WIDTH;
+    uint32_t left = own_shares(stretch.elements / WIDTH, group, log_groups);
+    // Whole strips have a loop of their own: predicates of a last strip's vectors would spill on NVIDIA's GPUs.
 #pragma nounroll
-    for (uint32_t left = own_shares(stretch.elements / WIDTH, group, log_groups); left > 0;
-         left -= min_of(left, STRIP)) {
-        // As words: elements that may not have been read would take a register each.
+    for (; left >= STRIP; left -= STRIP) {
         vec<uint32_t, 4> x[STRIP];
 #pragma unroll
-        for (uint32_t s = 0; s < STRIP; s++, at += groups * WIDTH)
-            if (s < left) x[s] = read_global<vec<uint32_t, 4>>(at);
+        for (uint32_t s = 0; s < STRIP; s++, at += groups * WIDTH) x[s] = read_global<vec<uint32_t, 4>>(at);
 #pragma unroll
         for (uint32_t s = 0; s < STRIP; s++, i += groups * WIDTH) {
-            if (s >= left) break;
             auto elements = bit_cast<vec<T, WIDTH>>(x[s]);
 #pragma unroll
             for (uint32_t k = 0; k < WIDTH; k++) Fold::add(state, elements[k], i + k);
         }
+    }
+#pragma nounroll
+    for (; left > 0; left--, at += groups * WIDTH, i += groups * WIDTH) {
+        auto elements = bit_cast<vec<T, WIDTH>>(read_global<vec<uint32_t, 4>>(at));
+#pragma unroll
+        for (uint32_t k = 0; k < WIDTH; k++) Fold::add(state, elements[k], i + k);
     }
 }
 
@@ -191,7 +202,7 @@ __device__ __forceinline__ void fold_vectors(typename Fold::State &state, const 
 template <class Fold, class T>
 __device__ __forceinline__ void fold_strided(typename Fold::State &state, const T *at, size_t stride, Stretch stretch,
                                              uint32_t group, uint32_t log_groups, uint32_t zero) {
-    constexpr uint32_t STRIP = sizeof(T) + sizeof(compute_t<T>) < 6 ? 4 : 8;
+    constexpr uint32_t STRIP = sizeof(typename Fold::State) + sizeof(T) < 6 ? 4 : 8;
     const uint32_t groups = 1u << log_groups;
     size_t step = groups * stride;
     uint32_t i = stretch.first + group;
@@ -235,6 +246,36 @@ __device__ __forceinline__ typename Fold::State fold_stretch(const T *row, const
     return state;
 }
 
+// The folds of neighbouring outputs, whose elements a thread reads as one word.
+template <class T> constexpr uint32_t NEIGHBOURS = sizeof(T) < 4 ? 4 / sizeof(T) : 1;
+template <class Fold, uint32_t COUNT> struct Neighbours {
+    struct State {
+        typename Fold::State of[COUNT];
+    };
+    static __device__ __forceinline__ State start() {
+        State state;
+#pragma unroll
+        for (auto &one : state.of) one = Fold::start();
+        return state;
+    }
+    template <class V> static __device__ __forceinline__ void add(State &state, V elements, uint32_t i) {
+#pragma unroll
+        for (uint32_t k = 0; k < COUNT; k++) Fold::add(state.of[k], elements[k], i);
+    }
+    static __device__ __forceinline__ State both(const State &a, const State &b) {
+        State state;
+#pragma unroll
+        for (uint32_t k = 0; k < COUNT; k++) state.of[k] = Fold::both(a.of[k], b.of[k]);
+        return state;
+    }
+    template <class V> static __device__ __forceinline__ auto finish(const State &state, V first) {
+        vec<decltype(Fold::finish(state.of[0], first[0])), COUNT> results;
+#pragma unroll
+        for (uint32_t k = 0; k < COUNT; k++) results[k] = Fold::finish(state.of[k], first[k]);
+        return results;
+    }
+};
+
 // Values of a workgroup's wavefronts, for `fold_group`.
 template <class State> struct FoldValues {
     State of_wave[1 << FOLD_VALUES];
@@ -267,30 +308,19 @@ __device__ __forceinline__ State fold_group(State state, const RowGroups &shared
     return state;
 }
 
-template <class Fold, class T, class Out>
-__device__ __forceinline__ void fold(size_t numel, size_t of_each, size_t num_dims, const size_t *__restrict__ info,
-                                     const T *__restrict__ src, Out *__restrict__ dst) {
-    constexpr uint32_t WIDTH = VEC16<T>;
+// The outputs of a launch: each of OUTPUTS neighbours, by their vectors of elements and of results.
+template <class Fold, uint32_t OUTPUTS, class T, class Out>
+__device__ __forceinline__ void fold_outputs(const Split &split, size_t outputs, uint32_t reduced, uint32_t num_dims,
+                                             RowGroups shared, const size_t *dims, const size_t *strides,
+                                             const T *__restrict__ src, Out *__restrict__ dst) {
     __shared__ FoldValues<typename Fold::State> lds;
-    const size_t *dims = info, *strides = info + num_dims;
-    uint32_t reduced = (uint32_t)of_each, thread = threadIdx.x, wave = log2_of(wave_size());
-    Split split(reduced, num_dims, dims, strides);
-    const Span &kept = split.kept, &inner = split.inner;
-    size_t outputs = reduced == 0 ? gridDim.x : kept.elements;
-    bool adjacent = split.adjacent();
-    // Outputs of a workgroup, and its threads, as exponents of 2.
-    uint32_t asked = 0, threads = log2_of(blockDim.x);
-#pragma nounroll
-    while (asked < threads && (size_t)gridDim.x << asked < outputs) asked++;
-    bool side_by_side = split.side_by_side() && reduced > 1 && threads >= wave;
-    RowGroups shared = side_by_side
-                           ? groups_for_columns(outputs, reduced, asked, threads, log2_of(32 / sizeof(T)))
-                           : groups_for_rows(adjacent ? (reduced + WIDTH - 1) / WIDTH : reduced, asked, threads);
+    uint32_t thread = threadIdx.x, wave = log2_of(wave_size());
+    const Span &kept = split.kept;
     if (thread >> max_of(shared.size + shared.row_groups, wave)) return;
     uint32_t together = 1u << (shared.row_groups + shared.columns);
     for (size_t block = (size_t)blockIdx.x * together; block < outputs; block += (size_t)gridDim.x * together) {
         // What follows from these is not worth keeping from output to output: it takes more registers than there are.
-        uint32_t zero = (uint32_t)num_dims >> 31;
+        uint32_t zero = num_dims >> 31;
         opt_barrier_words(shared, zero);
         shared = {uniform(shared.size), uniform(shared.row_groups), uniform(shared.columns)};
         opt_barrier_words(reduced, zero);
@@ -298,13 +328,50 @@ __device__ __forceinline__ void fold(size_t numel, size_t of_each, size_t num_di
         Seat seat(thread, shared);
         // The last groups and columns may be left over. They make the last output once more.
         size_t o = min_of(block + (seat.row_group << shared.columns) + seat.column, outputs - 1);
-        const T *row = src + kept.offset(o, dims, strides);
-        auto state = fold_stretch<Fold>(row, inner, Stretch{0, reduced}, seat.group, shared.size - shared.columns, zero,
-                                        dims, strides);
+        const T *row = src + kept.offset(o * OUTPUTS, dims, strides) / OUTPUTS;
+        typename Fold::State state;
+        if constexpr (OUTPUTS > 1) {
+            state = Fold::start();
+            fold_strided<Fold>(state, row, split.inner.stride / OUTPUTS, Stretch{0, reduced}, seat.group,
+                               shared.size - shared.columns, zero);
+        } else {
+            state = fold_stretch<Fold>(row, split.inner, Stretch{0, reduced}, seat.group, shared.size - shared.columns,
+                                       zero, dims, strides);
+        }
         T front = reduced == 0 ? T() : row[0];
         state = fold_group<Fold>(state, shared, seat, outputs - block > (size_t)gridDim.x * together, lds);
         if (seat.group == 0) dst[o] = Fold::finish(state, front);
     }
+}
+
+template <class Fold, class T, class Out>
+__device__ __forceinline__ void fold(size_t numel, size_t of_each, size_t num_dims, const size_t *__restrict__ info,
+                                     const T *__restrict__ src, Out *__restrict__ dst) {
+    constexpr uint32_t WIDTH = VEC16<T>;
+    const size_t *dims = info, *strides = info + num_dims;
+    uint32_t reduced = (uint32_t)of_each, wave = log2_of(wave_size());
+    Split split(reduced, num_dims, dims, strides);
+    size_t outputs = reduced == 0 ? gridDim.x : split.kept.elements;
+    // Outputs of a workgroup, and its threads, as exponents of 2.
+    uint32_t asked = 0, threads = log2_of(blockDim.x);
+#pragma nounroll
+    while (asked < threads && (size_t)gridDim.x << asked < outputs) asked++;
+    uint32_t vectors = split.adjacent() ? (reduced + WIDTH - 1) / WIDTH : reduced;
+    RowGroups shared = groups_for_rows(vectors, asked, threads);
+    if (split.side_by_side() && reduced > 1 && threads >= wave) {
+        constexpr uint32_t OUTPUTS = NEIGHBOURS<T>;
+        using V = vec<T, OUTPUTS>;
+        using Results = vec<Out, OUTPUTS>;
+        if (split.neighbours<OUTPUTS>(src) && is_aligned(dst, sizeof(Results))) {
+            outputs /= OUTPUTS;
+            shared = groups_for_columns(outputs, reduced, asked, threads, 3);
+            fold_outputs<Neighbours<Fold, OUTPUTS>, OUTPUTS>(split, outputs, reduced, num_dims, shared, dims, strides,
+                                                             (const V *)src, (Results *)dst);
+            return;
+        }
+        shared = groups_for_columns(outputs, reduced, asked, threads, log2_of(32 / sizeof(T)));
+    }
+    fold_outputs<Fold, 1>(split, outputs, reduced, num_dims, shared, dims, strides, src, dst);
 }
 
 // One thread makes one output of at most 32 elements.

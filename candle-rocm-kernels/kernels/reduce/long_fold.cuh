@@ -40,23 +40,56 @@ struct LongSegment {
     static __device__ __forceinline__ size_t room() { return (size_t)gridDim.x << MOST_COLUMNS; }
 };
 
+// Leaves the states of a segment, of each of OUTPUTS neighbouring outputs by their vectors of elements.
+template <class Fold, uint32_t OUTPUTS, class T>
+__device__ __forceinline__ void fold_segment(const Split &split, const LongSegment &own, Stretch stretch,
+                                             uint32_t num_dims, const size_t *dims, const size_t *strides,
+                                             const T *__restrict__ src, typename Fold::State *__restrict__ found) {
+    constexpr uint32_t LOG_OUTPUTS = OUTPUTS == 4 ? 2 : OUTPUTS / 2;
+    using Combined = typename conditional<OUTPUTS == 1, Fold, Neighbours<Fold, OUTPUTS>>::type;
+    using Elements = typename conditional<OUTPUTS == 1, T, vec<T, OUTPUTS>>::type;
+    __shared__ FoldValues<typename Combined::State> lds;
+    uint32_t threads = log2_of(blockDim.x), zero = num_dims >> 31;
+    RowGroups shared{threads, 0, own.columns - LOG_OUTPUTS};
+    Seat seat(threadIdx.x, shared);
+    // Columns beyond the last output make that once more, and leave nothing.
+    uint32_t column = seat.column * OUTPUTS;
+    size_t o = own.first + min_of(column, own.outputs - OUTPUTS);
+    const auto *row = (const Elements *)(src + split.kept.offset(o, dims, strides));
+    typename Combined::State state;
+    if constexpr (OUTPUTS == 1) {
+        state =
+            fold_stretch<Fold>(row, split.inner, stretch, seat.group, threads - shared.columns, zero, dims, strides);
+    } else {
+        state = Combined::start();
+        size_t stride = split.inner.stride / OUTPUTS;
+        fold_strided<Combined>(state, row + stretch.first * stride, stride, stretch, seat.group,
+                               threads - shared.columns, zero);
+    }
+    state = fold_group<Combined>(state, shared, seat, false, lds);
+    if (seat.group != 0 || column >= own.outputs) return;
+    if constexpr (OUTPUTS == 1) {
+        found[o * LongSegment::room() + own.segment] = state;
+    } else {
+#pragma unroll
+        for (uint32_t k = 0; k < OUTPUTS; k++) found[(o + k) * LongSegment::room() + own.segment] = state.of[k];
+    }
+}
+
 // The first launch: `found` gets a state for each segment of each output.
 template <class Fold, class T>
 __device__ __forceinline__ void fold_segments(size_t of_each, size_t num_dims, const size_t *__restrict__ info,
                                               const T *__restrict__ src, typename Fold::State *__restrict__ found) {
-    __shared__ FoldValues<typename Fold::State> lds;
+    constexpr uint32_t OUTPUTS = NEIGHBOURS<T>;
     const size_t *dims = info, *strides = info + num_dims;
-    uint32_t reduced = (uint32_t)of_each, threads = log2_of(blockDim.x);
+    uint32_t reduced = (uint32_t)of_each;
     Split split(reduced, num_dims, dims, strides);
-    LongSegment own(split, threads);
-    RowGroups shared{threads, 0, own.columns};
-    Seat seat(threadIdx.x, shared);
-    // Columns beyond the last output make that once more, and leave nothing.
-    size_t o = own.first + min_of(seat.column, own.outputs - 1);
-    auto state = fold_stretch<Fold>(src + split.kept.offset(o, dims, strides), split.inner, own.of<T>(reduced),
-                                    seat.group, threads - own.columns, (uint32_t)num_dims >> 31, dims, strides);
-    state = fold_group<Fold>(state, shared, seat, false, lds);
-    if (seat.group == 0 && seat.column < own.outputs) found[o * LongSegment::room() + own.segment] = state;
+    LongSegment own(split, log2_of(blockDim.x));
+    Stretch stretch = own.of<T>(reduced);
+    // A workgroup's outputs are whole vectors of them: the last ones, too, as all outputs are.
+    if (own.columns > 1 && split.neighbours<OUTPUTS>(src))
+        fold_segment<Fold, OUTPUTS>(split, own, stretch, (uint32_t)num_dims, dims, strides, src, found);
+    else fold_segment<Fold, 1>(split, own, stretch, (uint32_t)num_dims, dims, strides, src, found);
 }
 
 // The second launch: the output of each y, by the workgroup whose x is 0.
