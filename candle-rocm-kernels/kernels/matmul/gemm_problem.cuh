@@ -46,18 +46,28 @@ template <> struct Words<8> {
 template <> struct Words<16> {
     typedef uint32_t type __attribute__((ext_vector_type(4), aligned(2)));
 };
+// Elements of 32 bits and more lie at whole words, which is what NVIDIA's GPUs load and store at once.
+template <int BYTES> struct WholeWords {
+    typedef uint32_t type __attribute__((ext_vector_type(BYTES / 4), aligned(4)));
+};
+#if defined(__HIP__)
+template <class V, class T> using WordsOf = Words<sizeof(V)>;
+#else
+template <class V, class T>
+using WordsOf = typename conditional<sizeof(T) < 4, Words<sizeof(V)>, WholeWords<sizeof(V)>>::type;
+#endif
 #define GLOBAL_MEMORY __attribute__((address_space(1)))
 
 // A V at `base`, plus a byte offset and a constant number of elements. Where `base` is the same in all
 // lanes the hardware does both additions.
 template <class V, class T>
 __device__ __forceinline__ V load_at(const T *base, uint32_t offset, int elements = 0) {
-    typedef typename Words<sizeof(V)>::type Raw;
+    typedef typename WordsOf<V, T>::type Raw;
     const GLOBAL_MEMORY char *from = (const GLOBAL_MEMORY char *)base + offset + elements * (int)sizeof(T);
     return bit_cast<V>(*(const GLOBAL_MEMORY Raw *)from);
 }
 template <int N, class T> __device__ __forceinline__ void store_at(T *to, const vec<T, N> &value) {
-    typedef typename Words<sizeof(vec<T, N>)>::type Raw;
+    typedef typename WordsOf<vec<T, N>, T>::type Raw;
     *(GLOBAL_MEMORY Raw *)to = bit_cast<Raw>(value);
 }
 

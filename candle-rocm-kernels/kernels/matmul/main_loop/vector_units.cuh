@@ -10,7 +10,7 @@
 //
 // LDS: two buffers of K lines of A's rows and of B's columns, in the compute type, each with 16 bytes free behind it.
 #pragma once
-#include "matmul/gemm_problem.cuh"
+#include "matmul/loads/vectors.cuh"
 
 // A tile of M x N of C, in stages of K; each thread holds ROWS x COLS of it.
 template <int M_, int N_, int K_, int ROWS_, int COLS_> struct Shape {
@@ -40,12 +40,13 @@ template <class T, int K, int EXTENT, int THREADS, bool ALONG_K> struct KBlock {
     int64_t ld;
     uint32_t extent; // of the operand from this tile's start on
     uint32_t depth;  // k
+    bool has_vectors;
     vec<T, V> held[VECTORS];
 
     // `matrix` is the operand, `start` the tile's first row (column, for B) of its `extent`.
     __device__ __forceinline__ KBlock(const T *matrix, int64_t ld, uint32_t start, uint32_t extent, uint32_t depth)
-        : base(matrix + (ALONG_K ? (int64_t)start * ld : (int64_t)start)), ld(ld), extent(extent - start),
-          depth(depth) {}
+        : base(matrix + (ALONG_K ? (int64_t)start * ld : (int64_t)start)), ld(ld), extent(extent - start), depth(depth),
+          has_vectors(vectors_at(matrix, ld)) {}
 
     struct Coordinates {
         uint32_t e;
@@ -64,11 +65,11 @@ template <class T, int K, int EXTENT, int THREADS, bool ALONG_K> struct KBlock {
 
     // Reads the stage that begins at k; what lies outside the operand reads as 0.
     __device__ __forceinline__ void load(uint32_t k) {
-        if (extent >= EXTENT && k + K <= depth) {
+        if (has_vectors && extent >= EXTENT && k + K <= depth) {
 #pragma unroll
             for (int i = 0; i < VECTORS; i++) {
                 Coordinates p = coordinates(i);
-                if (mine(i)) held[i] = load_at<vec<T, V>>(at(p.e, k + p.k), 0);
+                if (mine(i)) held[i] = load_vector<vec<T, V>>(at(p.e, k + p.k));
             }
         } else {
 #pragma unroll
@@ -84,8 +85,8 @@ template <class T, int K, int EXTENT, int THREADS, bool ALONG_K> struct KBlock {
         if (e >= extent || k >= depth) return;
         uint32_t left = ALONG_K ? depth - k : extent - e;
         const T *from = at(e, k);
-        if (left >= V) {
-            into = load_at<vec<T, V>>(from, 0);
+        if (has_vectors && left >= V) {
+            into = load_vector<vec<T, V>>(from);
             return;
         }
 #pragma unroll
