@@ -57,6 +57,8 @@ pub enum Count {
     Sizes(&'static [usize]),
     /// The product of these arguments, of 4 bytes each.
     Words(&'static [usize]),
+    /// As [`Count::Sizes`], by a kernel that shares them among more threads than were asked for, one for each.
+    Shared(&'static [usize]),
     /// As [`Count::Words`], by a kernel that counts in 32 bits itself.
     Narrow(&'static [usize]),
     /// The kernel computes it from what is in device memory; no more than the longest of its buffers has.
@@ -153,10 +155,11 @@ const LAUNCH_HEURISTICS: &[(&str, &str, LaunchHeuristic)] = &[
     ("fill", "", loops(4, Count::Sizes(&[0]))),
     ("ternary", "", loops(4, Count::Sizes(&[0]))),
     ("unary", "", loops(4, Count::Sizes(&[0]))),
+    // These share an output's updates as well, and are compiled for no larger workgroups.
+    ("indexing", "ia_", loops(1, Count::Shared(&[1, 4, 7]))),
+    ("indexing", "s_", loops(1, Count::Shared(&[3, 4, 6]))),
+    ("indexing", "sa_", loops(1, Count::Shared(&[3, 4, 6]))),
     // Outputs of these cost more than a load and a store.
-    ("indexing", "ia_", loops(1, Count::Sizes(&[4, 7]))),
-    ("indexing", "s_", loops(1, Count::Sizes(&[3, 6]))),
-    ("indexing", "sa_", loops(1, Count::Sizes(&[3, 6]))),
     ("indexing", "", loops(1, Count::Sizes(&[0]))),
     ("conv", "", loops(1, Count::Longest)),
     (
@@ -232,7 +235,7 @@ impl LaunchHeuristic {
         let (count, row) = match self {
             Self::AsAsked | Self::LoopsOverY => (None, 0),
             Self::AnyGrid { count, .. } => match count {
-                Count::Sizes(numbers) => (product(numbers, 8), 0),
+                Count::Sizes(numbers) | Count::Shared(numbers) => (product(numbers, 8), 0),
                 Count::Words(numbers) | Count::Narrow(numbers) => (product(numbers, 4), 0),
                 // Smaller ones are not what a wrapped grid was for.
                 Count::Longest => ((longest > MOST_COUNTED).then_some(longest), 0),
@@ -262,9 +265,19 @@ impl LaunchHeuristic {
             Self::AnyGrid { .. } | Self::Outputs { .. } if asked.is_line() => told.count,
             _ => None,
         };
+        let shares = matches!(
+            self,
+            Self::AnyGrid {
+                count: Count::Shared(_),
+                ..
+            }
+        );
         Ok(match count {
             // More than fill any GPU.
             Some(count) if count > MOST_COUNTED => Grid::line(MOST_COUNTED, THREADS),
+            Some(count) if count > 0 && shares => {
+                Grid::line(count.div_ceil(THREADS.into()), THREADS)
+            }
             Some(count) if count > 0 && asked.workgroups[0] == 0 => {
                 let threads = asked.threads[0].max(1);
                 let of_each = match self {
@@ -592,9 +605,9 @@ mod tests {
         ("unary", "ucopy_u8", &[(0, 8)]),
         ("indexing", "is_u32_f32", &[(0, 8)]),
         ("indexing", "gather_u32_f32", &[(0, 8)]),
-        ("indexing", "ia_u32_f32", &[(4, 8), (7, 8)]),
-        ("indexing", "s_u32_f32", &[(3, 8), (6, 8)]),
-        ("indexing", "sa_u32_f32", &[(3, 8), (6, 8)]),
+        ("indexing", "ia_u32_f32", &[(1, 8), (4, 8), (7, 8)]),
+        ("indexing", "s_u32_f32", &[(3, 8), (4, 8), (6, 8)]),
+        ("indexing", "sa_u32_f32", &[(3, 8), (4, 8), (6, 8)]),
         ("reduce", "fast_sum_small_f32", &[(0, 8)]),
         ("conv", "avg_pool2d_f32", &[]),
         ("conv", "max_pool2d_u8", &[]),

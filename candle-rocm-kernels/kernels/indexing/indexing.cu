@@ -3,32 +3,9 @@
 // Tensors are contiguous and seen as (left, dim, right) around the indexed dimension. The largest
 // value of the index type marks a place without source: it reads as zero and is not written. Any
 // other index outside the dimension ends the launch, with a report, where Candle's CPU backend returns an error.
-//
-// The updates give each (left, right) column to one thread, which walks it in order: results do not
-// depend on scheduling even where indices repeat.
 #include "elementwise/elementwise.cuh"
-#include "portable/report.cuh"
+#include "indexing/ordered_updates.cuh"
 
-template <class I> __device__ __forceinline__ bool is_absent(I index) {
-    constexpr bool SIGNED = (I)-1 < (I)0;
-    return index == (SIGNED ? (I)(((uint64_t)1 << (8 * sizeof(I) - 1)) - 1) : (I)-1);
-}
-
-// Whether an index is none of a dimension of `size`.
-template <class I> __device__ __forceinline__ bool is_outside(I index, size_t size) {
-    // A negative index is a huge unsigned one.
-    return (uint64_t)(int64_t)index >= (uint64_t)size;
-}
-
-// The index as a place in a dimension of `size`. `position` is the index's own place in the tensor of indices.
-template <class I>
-__device__ __forceinline__ size_t checked(I index, size_t size, Operation operation, Reason reason, size_t position) {
-    if (is_outside(index, size)) refuse<I>(operation, reason, (int64_t)index, size, position);
-    return (size_t)index;
-}
-
-// No place.
-constexpr size_t NONE = ~(size_t)0;
 // Elements that a thread has on their way at once.
 constexpr int AT_ONCE = 4;
 
@@ -133,61 +110,33 @@ __device__ __forceinline__ void gather(size_t numel, const I *__restrict__ ids, 
         gather(numel, ids, (const Bits *)src, (Bits *)dst, src_dim, ids_dim, right);                                 \
     }
 
-// Each sum is rounded to the element type, as on the CPU.
-template <class T> __device__ __forceinline__ T add(T a, T b) {
-    return round_to<T>((compute_t<T>)(upcast(a) + upcast(b)));
-}
-
-template <class T, class I>
-__device__ __forceinline__ void index_add(const I *__restrict__ ids, size_t ids_dim, const T *__restrict__ src, T *dst,
-                                          size_t left, size_t src_dim, size_t dst_dim, size_t right) {
-    constexpr Operation OPERATION("index_add");
-    size_t columns = left * right;
-    for (size_t i = global_thread(); i < columns; i += global_threads()) {
-        size_t pre = divide(i, right, columns <= 0xffffffffu), post = i - pre * right;
-        for (size_t j = 0; j < ids_dim; j++) {
-            I index = ids[j];
-            if (is_absent(index)) continue;
-            size_t row = checked(index, dst_dim, OPERATION, row_outside, j);
-            T *to = dst + (pre * dst_dim + row) * right + post;
-            *to = add(*to, src[(pre * src_dim + j) * right + post]);
-        }
-    }
-}
-#define INDEX_ADD(I_NAME, I, NAME, T)                                                                        \
-    ENTRY ia_##I_NAME##_##NAME(const I *__restrict__ ids, size_t ids_dim, const T *__restrict__ src, T *dst, \
-                               size_t left, size_t src_dim, size_t dst_dim, size_t right) {                  \
-        index_add(ids, ids_dim, src, dst, left, src_dim, dst_dim, right);                                    \
+#define UPDATE_ENTRY ENTRY __launch_bounds__(UPDATE_THREADS)
+#define INDEX_ADD(I_NAME, I, NAME, T)                                                                               \
+    UPDATE_ENTRY ia_##I_NAME##_##NAME(const I *__restrict__ ids, size_t ids_dim, const T *__restrict__ src, T *dst, \
+                                      size_t left, size_t src_dim, size_t dst_dim, size_t right) {                  \
+        constexpr Operation OPERATION("index_add");                                                                 \
+        UpdateShape shape{left, ids_dim, dst_dim, right};                                                           \
+        if (right == 1) update_rows<AddUpdate<T>>(ids, src, dst, shape, true, OPERATION, row_outside);              \
+        else update_queued<AddUpdate<T>>(ids, src, dst, shape, OPERATION, row_outside);                             \
     }
 
-template <class T, class I, class Update>
-__device__ __forceinline__ void scatter(const I *__restrict__ ids, const T *__restrict__ src, T *dst, size_t left,
-                                        size_t src_dim, size_t dst_dim, size_t right, Operation operation,
-                                        Update update) {
-    size_t columns = left * right;
-    for (size_t i = global_thread(); i < columns; i += global_threads()) {
-        size_t pre = divide(i, right, columns <= 0xffffffffu), post = i - pre * right;
-        for (size_t j = 0; j < src_dim; j++) {
-            size_t from = (pre * src_dim + j) * right + post;
-            I index = ids[from];
-            if (is_absent(index)) continue;
-            size_t place = checked(index, dst_dim, operation, place_outside, from);
-            update(dst + (pre * dst_dim + place) * right + post, src[from]);
-        }
-    }
+template <class Update, class I>
+__device__ __forceinline__ void scatter(const I *__restrict__ ids, const typename Update::Element *__restrict__ src,
+                                        typename Update::Element *dst, const UpdateShape &shape, Operation operation) {
+    if (shape.right == 1) update_rows<Update>(ids, src, dst, shape, false, operation, place_outside);
+    else update_columns<Update>(ids, src, dst, shape, operation, place_outside);
 }
 #define SCATTER_PARAMETERS(I, T)                                                                               \
     const I *__restrict__ ids, const T *__restrict__ src, T *dst, size_t left, size_t src_dim, size_t dst_dim, \
         size_t right
-#define SCATTER(I_NAME, I, NAME, T)                                                                       \
-    ENTRY s_##I_NAME##_##NAME(SCATTER_PARAMETERS(I, T)) {                                                 \
-        using Bits = bits_of<sizeof(T)>::type;                                                            \
-        scatter(ids, (const Bits *)src, (Bits *)dst, left, src_dim, dst_dim, right, Operation("scatter"), \
-                [](Bits *to, Bits value) { *to = value; });                                               \
-    }                                                                                                     \
-    ENTRY sa_##I_NAME##_##NAME(SCATTER_PARAMETERS(I, T)) {                                                \
-        scatter(ids, src, dst, left, src_dim, dst_dim, right, Operation("scatter_add"),                   \
-                [](T *to, T value) { *to = add(*to, value); });                                           \
+#define SCATTER(I_NAME, I, NAME, T)                                                                      \
+    UPDATE_ENTRY s_##I_NAME##_##NAME(SCATTER_PARAMETERS(I, T)) {                                         \
+        using Bits = bits_of<sizeof(T)>::type;                                                           \
+        scatter<SetUpdate<Bits>>(ids, (const Bits *)src, (Bits *)dst, {left, src_dim, dst_dim, right},   \
+                                 Operation("scatter"));                                                  \
+    }                                                                                                    \
+    UPDATE_ENTRY sa_##I_NAME##_##NAME(SCATTER_PARAMETERS(I, T)) {                                        \
+        scatter<AddUpdate<T>>(ids, src, dst, {left, src_dim, dst_dim, right}, Operation("scatter_add")); \
     }
 
 #define ALL_BY(I_NAME, I, NAME, T)   \

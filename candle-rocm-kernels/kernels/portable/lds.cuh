@@ -48,6 +48,12 @@ __device__ __forceinline__ void wave_fence() {
     __builtin_amdgcn_wave_barrier();
     LDS_FENCE(__ATOMIC_ACQUIRE, "wavefront");
 }
+// Likewise writes to any memory.
+__device__ __forceinline__ void wave_memory_fence() {
+    __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
+    __builtin_amdgcn_wave_barrier();
+    __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
+}
 
 // Four of the bytes of a (0 to 3) and b (4 to 7), by a selector that says which, the lowest first.
 constexpr uint32_t byte_selector(uint32_t b0, uint32_t b1, uint32_t b2, uint32_t b3) {
@@ -70,6 +76,7 @@ static constexpr int LDS_MOST = 64 << 10;
 #else
 __device__ __forceinline__ void lds_barrier() { __syncthreads(); }
 __device__ __forceinline__ void wave_fence() { __nvvm_bar_warp_sync(~0u); }
+__device__ __forceinline__ void wave_memory_fence() { __nvvm_bar_warp_sync(~0u); }
 
 constexpr uint32_t byte_selector(uint32_t b0, uint32_t b1, uint32_t b2, uint32_t b3) {
     return b0 | b1 << 4 | b2 << 8 | b3 << 12;

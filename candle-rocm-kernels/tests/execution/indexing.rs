@@ -57,7 +57,14 @@ fn by<T: Element, I: Element>(gpu: &Gpu) {
     let mut numbers = Random::new(7);
     for (left, dim, right) in SHAPES {
         select::<T, I>(gpu, &mut numbers, left, dim, right);
-        update::<T, I>(gpu, &mut numbers, left, dim, right);
+        let updates = Updates {
+            left,
+            count: IDS,
+            dim,
+            right,
+            workgroups: 1,
+        };
+        update::<T, I>(gpu, &mut numbers, &updates, source);
     }
 }
 
@@ -127,49 +134,63 @@ fn select<T: Element, I: Element>(
     assert_same(&found, &expected, "gather");
 }
 
+/// Updates of a destination of (left, dim, right) by `count` indices of each column, or of all.
+struct Updates {
+    left: usize,
+    count: usize,
+    dim: usize,
+    right: usize,
+    workgroups: u32,
+}
+
+/// Work-items of a workgroup of the updating kernels.
+const UPDATE_THREADS: u32 = 256;
+
+/// Every sum is rounded in the order of the indices, so that `start` and `values` may be fractions.
 fn update<T: Element, I: Element>(
     gpu: &Gpu,
     numbers: &mut Random,
-    left: usize,
-    dim: usize,
-    right: usize,
+    updates: &Updates,
+    value: fn(&mut Random, usize) -> Vec<T>,
 ) {
-    let block = [1024, 1, 1];
-    let start: Vec<T> = source(numbers, left * dim * right);
-    let values: Vec<T> = source(numbers, left * IDS * right);
-    let sizes = [Arg::N(left), Arg::N(IDS), Arg::N(dim), Arg::N(right)];
+    let &Updates {
+        left,
+        count,
+        dim,
+        right,
+        workgroups,
+    } = updates;
+    let (grid, block) = ([workgroups, 1, 1], [UPDATE_THREADS, 1, 1]);
+    let start: Vec<T> = value(numbers, left * dim * right);
+    let values: Vec<T> = value(numbers, left * count * right);
+    let sizes = [Arg::N(left), Arg::N(count), Arg::N(dim), Arg::N(right)];
 
-    let list: Vec<I> = ids(numbers, IDS, dim);
+    let list: Vec<I> = ids(numbers, count, dim);
     let mut expected = start.clone();
     for l in 0..left {
         for (i, &id) in list.iter().enumerate() {
             let Some(at) = place(id, dim) else { continue };
             for r in 0..right {
                 let to = &mut expected[(l * dim + at) * right + r];
-                *to = sum(*to, values[(l * IDS + i) * right + r]);
+                *to = sum(*to, values[(l * count + i) * right + r]);
             }
         }
     }
     let arguments = [
         Arg::input(&list),
-        Arg::N(IDS),
+        Arg::N(count),
         Arg::input(&values),
         Arg::in_out(&start),
     ];
     let name = format!("ia_{}_{}", I::NAME, T::NAME);
-    let found: Vec<T> = gpu.run(
-        &INDEXING,
-        &name,
-        grid(left * right),
-        block,
-        &[&arguments[..], &sizes].concat(),
-    );
-    assert_same(&found, &expected, "index_add");
+    let arguments = [&arguments[..], &sizes].concat();
+    let found: Vec<T> = gpu.run(&INDEXING, &name, grid, block, &arguments);
+    assert_same(&found, &expected, &name);
 
-    let list: Vec<I> = ids(numbers, left * IDS * right, dim);
+    let list: Vec<I> = ids(numbers, left * count * right, dim);
     let (mut set, mut added) = (start.clone(), start.clone());
     for (i, &id) in list.iter().enumerate() {
-        let (l, r) = (i / (IDS * right), i % right);
+        let (l, r) = (i / (count * right), i % right);
         let Some(at) = place(id, dim) else { continue };
         let to = (l * dim + at) * right + r;
         set[to] = values[i];
@@ -178,15 +199,51 @@ fn update<T: Element, I: Element>(
     for (name, expected) in [("s", set), ("sa", added)] {
         let arguments = [Arg::input(&list), Arg::input(&values), Arg::in_out(&start)];
         let kernel = format!("{name}_{}_{}", I::NAME, T::NAME);
-        let found: Vec<T> = gpu.run(
-            &INDEXING,
-            &kernel,
-            grid(left * right),
-            block,
-            &[&arguments[..], &sizes].concat(),
-        );
+        let arguments = [&arguments[..], &sizes].concat();
+        let found: Vec<T> = gpu.run(&INDEXING, &kernel, grid, block, &arguments);
         assert_same(&found, &expected, &kernel);
     }
+}
+
+/// What the kernels share among wavefronts, threads and workgroups: (left, indices, dim, right, workgroups).
+const SHARED: [(usize, usize, usize, usize, u32); 8] = [
+    // A row for a wavefront, in LDS and in global memory, and rows that several wavefronts share.
+    (40, 300, 100, 1, 2),
+    (1, 3000, 3, 1, 1),
+    (2, 2500, 30_000, 1, 3),
+    (3, 70, 5000, 1, 1),
+    // Columns of one workgroup and of several; fewer than a wavefront; places that only some workgroups have.
+    (1, 1100, 40, 300, 5),
+    (2, 2100, 7, 3, 4),
+    (1, 50, 1, 2, 3),
+    (2, 9, 600, 17, 9),
+];
+
+fn fractions<T: Element>(numbers: &mut Random, count: usize) -> Vec<T> {
+    (0..count).map(|_| T::of(numbers.signed() * 8.0)).collect()
+}
+
+fn shared_by<T: Element, I: Element>(gpu: &Gpu) {
+    let mut numbers = Random::new(8);
+    for (left, count, dim, right, workgroups) in SHARED {
+        let updates = Updates {
+            left,
+            count,
+            dim,
+            right,
+            workgroups,
+        };
+        update::<T, I>(gpu, &mut numbers, &updates, fractions);
+    }
+}
+
+#[test]
+fn updates_are_shared_in_order() {
+    on_each_gpu(|gpu| {
+        shared_by::<f32, u32>(gpu);
+        shared_by::<half::f16, i64>(gpu);
+        shared_by::<half::bf16, u32>(gpu);
+    });
 }
 
 #[test]

@@ -1,0 +1,358 @@
+// Updates of a tensor's elements by index, in the order of the indices: index_add, scatter, scatter_add.
+//
+// Tensors are contiguous and seen as (left, dim, right) around the indexed dimension. Elements that share (left, right)
+// are a column. An element of a column gets its updates in the order of the column's indices, so that results do not
+// depend on scheduling even where indices repeat. Three ways share the work, by what the tensor looks like:
+//
+//   rows      right is 1: a wavefront has a column, or some of its destination, and takes as many indices at a time as
+//             it has lanes. Lanes whose indices have the same low bits take turns (Rounds). The destination is in LDS
+//             where it fits.
+//   columns   each column has indices of its own: a thread has a column, or some of its destination.
+//   queues    all columns have the same indices: a workgroup has some columns and some of their destination, queues
+//             those of the indices that lie there, in order, and then walks the queue.
+//
+// Where columns are too few to fill the GPU, several wavefronts, threads or workgroups share the destination of one,
+// and each of them reads all indices.
+#pragma once
+#include "portable/convert.cuh"
+#include "portable/lds.cuh"
+#include "portable/report.cuh"
+
+template <class I> __device__ __forceinline__ bool is_absent(I index) {
+    constexpr bool SIGNED = (I)-1 < (I)0;
+    return index == (SIGNED ? (I)(((uint64_t)1 << (8 * sizeof(I) - 1)) - 1) : (I)-1);
+}
+
+// Whether an index is none of a dimension of `size`.
+template <class I> __device__ __forceinline__ bool is_outside(I index, size_t size) {
+    // A negative index is a huge unsigned one.
+    return (uint64_t)(int64_t)index >= (uint64_t)size;
+}
+
+// No place.
+constexpr size_t NONE = ~(size_t)0;
+
+// Workgroups of the kernels of this file have so many threads, and queue so many indices at once.
+constexpr uint32_t UPDATE_THREADS = 256, UPDATE_QUEUE = 1024;
+// Sharers of a column's destination at most, where each of them reads all of the column's own indices: where the GPU
+// would be idle otherwise, and where the destination does not fit LDS.
+constexpr uint32_t MOST_SHARERS = 32, MOST_FOR_LDS = 4;
+// LDS of a workgroup: of 64 KiB a compute unit, so much that four workgroups fit; NVIDIA's multiprocessors have more.
+#if defined(__HIP__)
+constexpr uint32_t UPDATE_LDS = 16 << 10;
+#else
+constexpr uint32_t UPDATE_LDS = 32 << 10;
+#endif
+__device__ __forceinline__ char *update_lds() {
+    static __shared__ char lds[UPDATE_LDS] __attribute__((aligned(16)));
+    return lds;
+}
+
+// What is done to an element, and what the element's kind of index is called where it is refused.
+template <class T> struct AddUpdate {
+    using Element = T;
+    // Each sum is rounded to the element type, as on the CPU.
+    static __device__ __forceinline__ T of(T old, T value) {
+        return round_to<T>((compute_t<T>)(upcast(old) + upcast(value)));
+    }
+};
+template <class T> struct SetUpdate {
+    using Element = T;
+    static __device__ __forceinline__ T of(T, T value) { return value; }
+};
+
+// The shape of an update: indices of each column, and elements of its destination.
+struct UpdateShape {
+    size_t left, count, dst_dim, right;
+};
+
+// The part of a destination of `dst_dim` that sharer number `sharer` has, as [begin, begin + length).
+struct OwnRange {
+    size_t begin, length;
+    __device__ __forceinline__ OwnRange(size_t dst_dim, uint32_t sharer, uint32_t sharers) {
+        size_t each = (dst_dim + sharers - 1) / sharers;
+        begin = min_of(sharer * each, dst_dim);
+        length = min_of(each, dst_dim - begin);
+    }
+    // The place of an index, from `begin` on: `length` or more where it lies elsewhere.
+    template <class I> __device__ __forceinline__ size_t place(I index) const { return (size_t)(int64_t)index - begin; }
+};
+
+// Whether an index lies in the range. `refused` becomes `position` where it is none of the dimension.
+template <class I>
+__device__ __forceinline__ bool is_own(I index, const OwnRange &range, size_t dst_dim, size_t position,
+                                       size_t &refused) {
+    bool absent = is_absent(index);
+    if (!absent && is_outside(index, dst_dim)) refused = position;
+    return !absent && range.place(index) < range.length;
+}
+
+// In which order lanes of a wavefront update places that some of them share: a lane's round is the number of lanes
+// below it whose places have the same low bits.
+struct Rounds {
+    uint32_t own;
+    __device__ __forceinline__ Rounds(uint32_t place, bool takes_part) {
+        constexpr int BITS = 8;
+        uint64_t same = ballot(takes_part);
+#pragma unroll
+        for (int b = 0; b < BITS; b++) {
+            bool bit = place >> b & 1;
+            uint64_t set = ballot(bit);
+            same &= bit ? set : ~set;
+        }
+        uint64_t below = ((uint64_t)1 << lane_id()) - 1;
+        own = takes_part ? __builtin_popcountll(same & below) : 0;
+    }
+};
+
+// ------------------------------------------------------------------------ rows
+
+// A row's elements in global memory, and in LDS, as their bits.
+template <class T> struct GlobalRow {
+    T *at;
+    __device__ __forceinline__ T read(size_t i) const { return at[i]; }
+    __device__ __forceinline__ void write(size_t i, T value) const { at[i] = value; }
+    static __device__ __forceinline__ void fence() { wave_memory_fence(); }
+};
+template <class T> struct LdsRow {
+    using Bits = typename bits_of<sizeof(T)>::type;
+    LDS_MEMORY Bits *at;
+    __device__ __forceinline__ T read(size_t i) const { return bit_cast<T>((Bits)at[i]); }
+    __device__ __forceinline__ void write(size_t i, T value) const { at[i] = bit_cast<Bits>(value); }
+    static __device__ __forceinline__ void fence() { wave_fence(); }
+};
+
+// One wavefront's updates of its range of a row.
+template <class Update, class Row, class I>
+__device__ __forceinline__ void update_range(const Row &row, const OwnRange &range, const I *__restrict__ ids,
+                                             const typename Update::Element *__restrict__ src, size_t count,
+                                             size_t dst_dim, size_t &refused) {
+    using T = typename Update::Element;
+    constexpr int STRIP = 4;
+    uint32_t lanes = wave_size(), lane = lane_id();
+    for (size_t first = 0; first < count; first += STRIP * lanes) {
+        I index[STRIP];
+        T value[STRIP];
+        bool own[STRIP];
+#pragma unroll
+        for (int s = 0; s < STRIP; s++) {
+            size_t j = first + s * lanes + lane;
+            own[s] = j < count;
+            index[s] = own[s] ? ids[j] : I();
+            value[s] = own[s] ? src[j] : T();
+        }
+#pragma unroll
+        for (int s = 0; s < STRIP; s++) {
+            own[s] = own[s] && is_own(index[s], range, dst_dim, first + s * lanes + lane, refused);
+            size_t place = range.place(index[s]);
+            Row::fence();
+            Rounds rounds((uint32_t)place, own[s]);
+            for (uint32_t round = 0; ballot(own[s] && rounds.own >= round) != 0; round++) {
+                if (own[s] && rounds.own == round) row.write(place, Update::of(row.read(place), value[s]));
+                Row::fence();
+            }
+        }
+    }
+}
+
+// Rows of `count` indices each, or the same indices for all of them (`common`).
+template <class Update, class I>
+__device__ __forceinline__ void update_rows(const I *__restrict__ ids, const typename Update::Element *__restrict__ src,
+                                            typename Update::Element *dst, const UpdateShape &shape, bool common,
+                                            Operation operation, Reason reason) {
+    using T = typename Update::Element;
+    // Elements of a wavefront's row in LDS.
+    constexpr uint32_t IN_LDS = UPDATE_LDS / (UPDATE_THREADS / WAVEFRONT) / sizeof(T);
+    uint32_t lanes = wave_size(), lane = lane_id();
+    size_t waves = global_threads() / lanes, refused = NONE;
+    size_t most = min_of((size_t)MOST_SHARERS, (shape.dst_dim + lanes - 1) / lanes);
+    size_t for_lds = (shape.dst_dim + IN_LDS - 1) / IN_LDS, least = for_lds <= MOST_FOR_LDS ? for_lds : 1;
+    uint32_t sharers = (uint32_t)max_of(min_of(waves / max_of(shape.left, (size_t)1), most), max_of(least, (size_t)1));
+    for (size_t item = global_thread() / lanes; item < shape.left * sharers; item += waves) {
+        size_t pre = item / sharers, of_ids = common ? 0 : pre * shape.count;
+        OwnRange range(shape.dst_dim, (uint32_t)(item - pre * sharers), sharers);
+        T *to = dst + pre * shape.dst_dim + range.begin;
+        const T *from = src + pre * shape.count;
+        size_t before = refused;
+        if (range.length <= IN_LDS && range.length < 8 * shape.count) {
+            LdsRow<T> row{(LDS_MEMORY typename LdsRow<T>::Bits *)update_lds() + threadIdx.x / lanes * IN_LDS};
+            for (size_t i = lane; i < range.length; i += lanes) row.write(i, to[i]);
+            update_range<Update>(row, range, ids + of_ids, from, shape.count, shape.dst_dim, refused);
+            for (size_t i = lane; i < range.length; i += lanes) to[i] = row.read(i);
+            LdsRow<T>::fence();
+        } else {
+            update_range<Update>(GlobalRow<T>{to}, range, ids + of_ids, from, shape.count, shape.dst_dim, refused);
+        }
+        if (refused != before) refused += of_ids;
+    }
+    if (refused != NONE) refuse<I>(operation, reason, (int64_t)ids[refused], shape.dst_dim, refused);
+}
+
+// --------------------------------------------------------------------- columns
+
+template <class Update, class I>
+__device__ __forceinline__ void update_columns(const I *__restrict__ ids,
+                                               const typename Update::Element *__restrict__ src,
+                                               typename Update::Element *dst, const UpdateShape &shape,
+                                               Operation operation, Reason reason) {
+    using T = typename Update::Element;
+    constexpr int STRIP = 4;
+    size_t columns = shape.left * shape.right, refused = NONE;
+    size_t most = min_of((size_t)MOST_SHARERS, shape.dst_dim);
+    uint32_t sharers = (uint32_t)max_of(min_of(global_threads() / max_of(columns, (size_t)1), most), (size_t)1);
+    bool fits_32 = columns * sharers <= 0xffffffffu;
+    for (size_t item = global_thread(); item < columns * sharers; item += global_threads()) {
+        size_t sharer = divide(item, columns, fits_32), column = item - sharer * columns;
+        size_t pre = divide(column, shape.right, fits_32), post = column - pre * shape.right;
+        OwnRange range(shape.dst_dim, (uint32_t)sharer, sharers);
+        T *to = dst + (pre * shape.dst_dim + range.begin) * shape.right + post;
+        size_t at = pre * shape.count * shape.right + post;
+        for (size_t first = 0; first < shape.count; first += STRIP) {
+            I index[STRIP];
+            T value[STRIP];
+            bool own[STRIP];
+#pragma unroll
+            for (int s = 0; s < STRIP; s++) index[s] = first + s < shape.count ? ids[at + s * shape.right] : I();
+#pragma unroll
+            for (int s = 0; s < STRIP; s++) {
+                own[s] =
+                    first + s < shape.count && is_own(index[s], range, shape.dst_dim, at + s * shape.right, refused);
+                value[s] = own[s] ? src[at + s * shape.right] : T();
+            }
+#pragma unroll
+            for (int s = 0; s < STRIP; s++) {
+                T *place = to + range.place(index[s]) * shape.right;
+                if (own[s]) *place = Update::of(*place, value[s]);
+            }
+            at += STRIP * shape.right;
+        }
+    }
+    if (refused != NONE) refuse<I>(operation, reason, (int64_t)ids[refused], shape.dst_dim, refused);
+}
+
+// ---------------------------------------------------------------------- queues
+
+// Indices that lie in a workgroup's range, in order: which they are, and their places in the range.
+struct UpdateQueue {
+    uint32_t entry[UPDATE_QUEUE], place[UPDATE_QUEUE];
+    uint32_t of_wave[UPDATE_QUEUE / 32];
+};
+
+// Queues those of `count` indices from `first` on, UPDATE_QUEUE at most, that lie in the range. Returns how many.
+template <class I>
+__device__ __forceinline__ uint32_t queue_indices(UpdateQueue &queue, const I *__restrict__ ids, size_t first,
+                                                  size_t count, const OwnRange &range, size_t dst_dim,
+                                                  size_t &refused) {
+    constexpr uint32_t STRIP = UPDATE_QUEUE / UPDATE_THREADS;
+    uint32_t thread = threadIdx.x, lanes = wave_size(), lane = lane_id(), waves = UPDATE_THREADS / lanes;
+    uint64_t own[STRIP];
+    uint32_t place[STRIP];
+#pragma unroll
+    for (uint32_t s = 0; s < STRIP; s++) {
+        size_t j = first + s * UPDATE_THREADS + thread;
+        I index = j < count ? ids[j] : I();
+        bool is_ours = j < count && is_own(index, range, dst_dim, j, refused);
+        place[s] = (uint32_t)range.place(index);
+        wave_fence();
+        own[s] = ballot(is_ours);
+        if (lane == 0) queue.of_wave[s * waves + thread / lanes] = __builtin_popcountll(own[s]);
+    }
+    __syncthreads();
+    uint32_t before[STRIP] = {}, all = 0;
+    for (uint32_t w = 0; w < STRIP * waves; w++) {
+        uint32_t found = queue.of_wave[w];
+#pragma unroll
+        for (uint32_t s = 0; s < STRIP; s++) before[s] += w < s * waves + thread / lanes ? found : 0;
+        all += found;
+    }
+#pragma unroll
+    for (uint32_t s = 0; s < STRIP; s++) {
+        if (!(own[s] >> lane & 1)) continue;
+        uint32_t at = before[s] + __builtin_popcountll(own[s] & (((uint64_t)1 << lane) - 1));
+        queue.entry[at] = s * UPDATE_THREADS + thread;
+        queue.place[at] = place[s];
+    }
+    __syncthreads();
+    return all;
+}
+
+// A thread's column of what is queued, and which of the queue's places are its own: those whose low bits are `group`.
+template <class T> struct QueuedColumn {
+    const T *src; // of the first index that may be queued
+    T *dst;       // of the range's first place
+    size_t stride;
+    uint32_t group, groups; // a power of two
+    bool exists;
+};
+
+template <class Update>
+__device__ __forceinline__ void walk_queue(const UpdateQueue &queue, uint32_t queued,
+                                           const QueuedColumn<typename Update::Element> &column) {
+    using T = typename Update::Element;
+    constexpr uint32_t STRIP = 4;
+    if (!column.exists) return;
+    for (uint32_t first = 0; first < queued; first += STRIP) {
+        uint32_t place[STRIP];
+        T value[STRIP], result[STRIP];
+        bool own[STRIP];
+#pragma unroll
+        for (uint32_t s = 0; s < STRIP; s++) {
+            uint32_t at = min_of(first + s, queued - 1);
+            place[s] = queue.place[at];
+            own[s] = first + s < queued && (place[s] & (column.groups - 1)) == column.group;
+            if (own[s]) {
+                value[s] = column.src[queue.entry[at] * column.stride];
+                result[s] = column.dst[place[s] * column.stride];
+            }
+        }
+#pragma unroll
+        for (uint32_t s = 0; s < STRIP; s++) {
+            if (!own[s]) continue;
+            // What the strip's earlier entries made of the same place is not in memory yet.
+#pragma unroll
+            for (uint32_t t = 0; t < s; t++)
+                if (place[t] == place[s]) result[s] = result[t];
+            result[s] = Update::of(result[s], value[s]);
+            column.dst[place[s] * column.stride] = result[s];
+        }
+    }
+}
+
+template <class Update, class I>
+__device__ __forceinline__ void update_queued(const I *__restrict__ ids,
+                                              const typename Update::Element *__restrict__ src,
+                                              typename Update::Element *dst, const UpdateShape &shape,
+                                              Operation operation, Reason reason) {
+    using T = typename Update::Element;
+    static_assert(sizeof(UpdateQueue) <= UPDATE_LDS, "the queue fits");
+    UpdateQueue &queue = *(UpdateQueue *)update_lds();
+    // Threads of a group take columns that follow one another.
+    uint32_t of_group =
+        min_of(power_of_two_from((uint32_t)min_of(shape.right, (size_t)UPDATE_THREADS)), UPDATE_THREADS);
+    uint32_t groups = UPDATE_THREADS / of_group;
+    size_t blocks = (shape.right + of_group - 1) / of_group, refused = NONE;
+    // A workgroup's share of the indices' bytes is within its share of the elements'.
+    size_t most = min_of(shape.dst_dim, max_of(shape.right, (size_t)MOST_SHARERS));
+    size_t items = max_of(shape.left * blocks, (size_t)1);
+    uint32_t sharers = (uint32_t)max_of(min_of((size_t)gridDim.x / items, most), (size_t)1);
+    // Places in a range have 32 bits.
+    while ((shape.dst_dim + sharers - 1) / sharers >> 32) sharers *= 2;
+    for (size_t item = blockIdx.x; item < items * sharers; item += gridDim.x) {
+        size_t of_range = item / sharers, pre = of_range / blocks, block = of_range - pre * blocks;
+        OwnRange range(shape.dst_dim, (uint32_t)(item - of_range * sharers), sharers);
+        size_t post = block * of_group + threadIdx.x % of_group;
+        QueuedColumn<T> column{src + pre * shape.count * shape.right + post,
+                               dst + (pre * shape.dst_dim + range.begin) * shape.right + post,
+                               shape.right,
+                               threadIdx.x / of_group,
+                               groups,
+                               post < shape.right};
+        for (size_t first = 0; first < shape.count; first += UPDATE_QUEUE) {
+            uint32_t queued = queue_indices(queue, ids, first, shape.count, range, shape.dst_dim, refused);
+            walk_queue<Update>(queue, queued, column);
+            column.src += UPDATE_QUEUE * shape.right;
+            __syncthreads();
+        }
+    }
+    if (refused != NONE) refuse<I>(operation, reason, (int64_t)ids[refused], shape.dst_dim, refused);
+}
