@@ -285,6 +285,11 @@ fn check_tools(arch: &str, runs: bool, wanted: impl Fn(Part) -> bool) -> Result<
             "not on the PATH; install the CUDA toolkit, or leave out parity and bench".to_owned()
         });
         tool("nvcc", "which compiles stock Candle", nvcc);
+        tool(
+            "libcuda.so",
+            "which stock Candle's programs are linked with",
+            libcuda(),
+        );
         let workspace = stock_folder();
         let found = workspace.join("Cargo.toml").is_file();
         tool(
@@ -307,6 +312,28 @@ fn check_tools(arch: &str, runs: bool, wanted: impl Fn(Part) -> bool) -> Result<
         missing.join("\n  ")
     );
     Ok(())
+}
+
+/// The driver's library, or the toolkit's stand-in for it, which is enough to link.
+fn libcuda() -> Result<PathBuf, String> {
+    let toolkit = cuda::toolkit().map(|toolkit| toolkit.join("lib64"));
+    let stubs = toolkit.iter().map(|lib| lib.join("stubs"));
+    let system = [
+        "/usr/lib/x86_64-linux-gnu",
+        "/usr/lib/aarch64-linux-gnu",
+        "/usr/lib64",
+        "/usr/lib",
+    ];
+    let folders = system.iter().map(PathBuf::from);
+    let mut found = folders
+        .chain(toolkit.iter().cloned())
+        .chain(stubs)
+        .map(|folder| folder.join("libcuda.so"));
+    found.find(|path| path.is_file()).ok_or_else(|| {
+        "not in the system's folders, nor in lib64/stubs of the CUDA toolkit; install NVIDIA's driver or the toolkit, or \
+         leave out parity and bench"
+            .to_owned()
+    })
 }
 
 fn stock_folder() -> PathBuf {

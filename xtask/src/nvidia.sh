@@ -2,6 +2,8 @@
 # Runs what `cargo xtask nvidia --build-only` put beside this script, on a machine with an NVIDIA GPU.
 #
 # Usage: run.sh [all|tests|programs|parity|bench|products|sanitize]...     (default: all)
+#        run.sh products -- ARGUMENT...   further arguments of gpu_mm, such as --group few
+#        run.sh bench -- ARGUMENT...      further arguments of the benchmarks' driver, such as --filter '^softmax f16'
 #
 # It needs NVIDIA's driver; `programs` needs nvcc, NVRTC and their headers, `sanitize` compute-sanitizer (all of the CUDA
 # toolkit), `parity` and `bench` the CUDA libraries that stock Candle links (libcublas, libcurand). Logs and results go
@@ -10,7 +12,7 @@
 #   FILTER=...          only the tests whose names contain it (tests, programs, sanitize)
 #   TOOLS=...           compute-sanitizer's tools; default: memcheck racecheck initcheck synccheck
 #   JOBS=...            how many processes these run at once; default: as many as there are processors
-#   BENCH_ARGUMENTS=... further arguments of the benchmarks' driver, such as --quick
+#   BENCH_ARGUMENTS=... further arguments of the benchmarks' driver, quoted as for a shell: "--filter '^softmax f16'"
 #   PYTHON=...          a Python that has PyTorch, for the benchmarks
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -144,14 +146,19 @@ bench() {
     if "${PYTHON:-python3}" -c 'import torch' 2>/dev/null; then
         arguments+=(--torch "${PYTHON:-python3}")
     fi
-    check bench "$here/compare" "${arguments[@]}" ${BENCH_ARGUMENTS:-}
-    products
+    local further=()
+    if [ -n "${BENCH_ARGUMENTS:-}" ]; then
+        # xargs takes quotes as a shell does, and runs nothing.
+        mapfile -d '' -t further < <(xargs printf '%s\0' <<<"$BENCH_ARGUMENTS")
+    fi
+    check bench "$here/compare" "${arguments[@]}" "${further[@]}" "$@"
+    [ $# -gt 0 ] || products
 }
 
 # Our products and row kernels beside the library's and another form.
 products() {
     [ -x "$here/gpu_mm" ] || { missing products "gpu_mm was not built"; return; }
-    check products "$here/gpu_mm" --out "$results/gpu_mm.md" --json "$results/gpu_mm.json"
+    check products "$here/gpu_mm" --out "$results/gpu_mm.md" --json "$results/gpu_mm.json" "$@"
 }
 
 if command -v nvidia-smi >/dev/null; then
@@ -160,10 +167,21 @@ elif ! ldconfig -p | grep -q libcuda.so; then
     echo "no NVIDIA driver: neither nvidia-smi nor libcuda.so was found"
     exit 2
 fi
-for part in "${@:-all}"; do
+parts=()
+while [ $# -gt 0 ] && [ "$1" != -- ]; do
+    parts+=("$1")
+    shift
+done
+[ $# -eq 0 ] || shift
+if [ $# -gt 0 ] && [ "${parts[*]}" != bench ] && [ "${parts[*]}" != products ]; then
+    echo "arguments after -- are for bench alone or products alone"
+    exit 2
+fi
+for part in "${parts[@]:-all}"; do
     case $part in
         all) tests; programs; sanitize; parity; bench ;;
-        tests | programs | sanitize | parity | bench | products) "$part" ;;
+        tests | programs | sanitize | parity) "$part" ;;
+        bench | products) "$part" "$@" ;;
         *) echo "$part: the parts are all, tests, programs, sanitize, parity, bench and products (a part of bench)"; exit 2 ;;
     esac
 done

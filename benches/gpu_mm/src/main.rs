@@ -150,6 +150,7 @@ fn all_products(
                 product.outcome.own_error
             );
             figures.products.push(product);
+            saved(cli, figures)?;
         }
     }
     Ok(())
@@ -172,16 +173,23 @@ fn all_rows(
         };
         eprintln!("{problem:?} {outcome:?}");
         figures.rows.push(RowKernel::new(&problem, outcome));
+        saved(cli, figures)?;
     }
     Ok(())
 }
 
+/// Writes the figures so far: a run that is killed leaves what it measured.
+fn saved(cli: &Cli, figures: &Figures) -> Result<()> {
+    let Some(path) = &cli.json else {
+        return Ok(());
+    };
+    let text = serde_json::to_string_pretty(figures)?;
+    std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))
+}
+
 /// Writes what was asked for.
 fn written(cli: &Cli, figures: &Figures) -> Result<()> {
-    if let Some(path) = &cli.json {
-        let text = serde_json::to_string_pretty(figures)?;
-        std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))?;
-    }
+    saved(cli, figures)?;
     match &cli.out {
         Some(path) => std::fs::write(path, figures.page())
             .with_context(|| format!("writing {}", path.display()))?,

@@ -1,11 +1,12 @@
 //! Measures candle-rocm beside Candle's own CUDA backend and PyTorch, and writes files and a page of the figures.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{ensure, Context, Result};
+use anyhow::{bail, ensure, Context, Result};
 use candle_rocm_bench_protocol::Settings;
 use candle_rocm_benches::cases::{self, Entry};
 use candle_rocm_benches::measure::{Measurer, Plan};
@@ -88,7 +89,8 @@ struct Run {
     /// Prints the cases and measures nothing.
     #[arg(long)]
     list: bool,
-    /// Where to put the figures; a file that exists is added to. Default: `benches/results/<gpu>-<date>.json`.
+    /// Where to put the figures, and beside it the page of the same name; a file that exists is added to. Default:
+    /// `benches/results/<gpu>.json`.
     #[arg(long)]
     out: Option<PathBuf>,
     /// A line for the page, such as the driver's version.
@@ -122,19 +124,29 @@ fn main() -> Result<()> {
 }
 
 impl Run {
-    fn entries(&self) -> Vec<Entry> {
+    /// The cases that are wanted.
+    ///
+    /// # Errors
+    /// A group has no such name.
+    fn entries(&self) -> Result<Vec<Entry>> {
         let all = if self.smallest {
             cases::smallest()
         } else {
             cases::all()
         };
+        let name = |entry: &Entry| format!("{:?}", entry.group).to_lowercase();
+        let groups: BTreeSet<String> = all.iter().map(name).collect();
+        if let Some(unknown) = self.group.iter().find(|group| !groups.contains(*group)) {
+            let groups: Vec<_> = groups.into_iter().collect();
+            bail!("no group `{unknown}`: there are {}", groups.join(" "));
+        }
         let wanted = |entry: &Entry| {
-            let group = format!("{:?}", entry.group).to_lowercase();
+            let group = name(entry);
             (!self.quick || entry.quick)
                 && self.filter.is_match(&entry.case.to_string())
                 && (self.group.is_empty() || self.group.contains(&group))
         };
-        all.into_iter().filter(wanted).collect()
+        Ok(all.into_iter().filter(wanted).collect())
     }
 
     fn workers(&self) -> Result<Vec<Worker>> {
@@ -170,7 +182,7 @@ impl Run {
 
 fn run(args: &Run) -> Result<()> {
     let began = Instant::now();
-    let mut entries = args.entries();
+    let mut entries = args.entries()?;
     if args.list {
         for entry in &entries {
             println!("{:?}\t{}", entry.group, entry.case);
@@ -186,8 +198,10 @@ fn run(args: &Run) -> Result<()> {
         rows: Vec::new(),
     };
     let out = args.out.clone().unwrap_or_else(|| {
-        let name = format!("{}-{}.json", file_stem(&results.gpu), results.date);
-        Path::new("benches/results").join(name)
+        let name = file_stem(&results.gpu);
+        Path::new("benches/results")
+            .join(name)
+            .with_extension("json")
     });
     if out.exists() {
         let mut earlier = Results::load(&out)?;
@@ -214,6 +228,7 @@ fn run(args: &Run) -> Result<()> {
     progress.set_style(ProgressStyle::with_template(
         "{pos}/{len} {elapsed} (left {eta}) {wide_msg}",
     )?);
+    let mut saved = Instant::now();
     let measured = Measurer::new(workers, plan).run(&entries, &progress, |rows| {
         // Also where there is no terminal for the progress.
         progress.suspend(|| {
@@ -226,6 +241,11 @@ fn run(args: &Run) -> Result<()> {
             ..results.clone_head()
         };
         results.merge(rows)?;
+        // A run that is killed leaves what it measured.
+        if saved.elapsed() > BETWEEN_SAVES {
+            results.save(&out)?;
+            saved = Instant::now();
+        }
         let spent = args
             .budget
             .is_some_and(|budget| began.elapsed() > Duration::from_secs(budget));
@@ -241,6 +261,9 @@ fn run(args: &Run) -> Result<()> {
     measured?;
     write_page(&results, &out)
 }
+
+/// How long what was measured is held in memory alone: writing all rows takes some milliseconds.
+const BETWEEN_SAVES: Duration = Duration::from_secs(1);
 
 /// A row for the terminal.
 fn line(row: &candle_rocm_benches::results::Row) -> String {
@@ -280,13 +303,14 @@ fn file_stem(gpu: &str) -> String {
     parts.join("-")
 }
 
-/// Writes the page and its plots beside the results.
+/// Writes the page and its plots beside the results, under their name.
 fn write_page(results: &Results, file: &Path) -> Result<()> {
     let reasons = Reasons::parse(include_str!("../../reasons.toml"))?;
     let folder = file.parent().unwrap_or(Path::new(""));
-    let stem = file_stem(&results.gpu);
+    let stem = file.file_stem().context("the results' file has no name")?;
+    let stem = stem.to_string_lossy();
     let plots = plots::draw(results, folder, &stem)?;
-    let page_file = folder.join(format!("{stem}.md"));
+    let page_file = file.with_extension("md");
     std::fs::write(&page_file, page::page(results, &reasons, &plots))?;
     println!("{}", page_file.display());
     Ok(())
