@@ -110,21 +110,37 @@ __device__ __forceinline__ void gather(size_t numel, const I *__restrict__ ids, 
         gather(numel, ids, (const Bits *)src, (Bits *)dst, src_dim, ids_dim, right);                                 \
     }
 
+// A multiprocessor of NVIDIA's shall have registers for so many workgroups.
+#if defined(__HIP__)
 #define UPDATE_ENTRY ENTRY __launch_bounds__(UPDATE_THREADS)
+#else
+#define UPDATE_ENTRY ENTRY __launch_bounds__(UPDATE_THREADS, UPDATE_GRIDS)
+#endif
+
+// Updates of columns that have the same indices for each left, by rows or by queues.
+template <class Update, class I>
+__device__ __forceinline__ void update_alike(const I *__restrict__ ids,
+                                             const typename Update::Element *__restrict__ src,
+                                             typename Update::Element *dst, const UpdateShape &shape, bool common,
+                                             Operation operation, Reason reason) {
+    size_t waves = global_threads() / wave_size();
+    if (shape.right == 1 && shape.left * MOST_SHARERS >= waves)
+        update_rows<Update>(ids, src, dst, shape, common, operation, reason);
+    else update_queued<Update>(ids, src, dst, shape, common, operation, reason);
+}
+
 #define INDEX_ADD(I_NAME, I, NAME, T)                                                                               \
     UPDATE_ENTRY ia_##I_NAME##_##NAME(const I *__restrict__ ids, size_t ids_dim, const T *__restrict__ src, T *dst, \
                                       size_t left, size_t src_dim, size_t dst_dim, size_t right) {                  \
-        constexpr Operation OPERATION("index_add");                                                                 \
-        UpdateShape shape{left, ids_dim, dst_dim, right};                                                           \
-        if (right == 1) update_rows<AddUpdate<T>>(ids, src, dst, shape, true, OPERATION, row_outside);              \
-        else update_queued<AddUpdate<T>>(ids, src, dst, shape, OPERATION, row_outside);                             \
+        update_alike<AddUpdate<T>>(ids, src, dst, {left, ids_dim, dst_dim, right}, true, Operation("index_add"),    \
+                                   row_outside);                                                                    \
     }
 
 template <class Update, class I>
 __device__ __forceinline__ void scatter(const I *__restrict__ ids, const typename Update::Element *__restrict__ src,
                                         typename Update::Element *dst, const UpdateShape &shape, Operation operation) {
-    if (shape.right == 1) update_rows<Update>(ids, src, dst, shape, false, operation, place_outside);
-    else update_columns<Update>(ids, src, dst, shape, operation, place_outside);
+    if (shape.right == 1) update_alike<Update>(ids, src, dst, shape, false, operation, place_outside);
+    else update_tiles<Update>(ids, src, dst, shape, operation, place_outside);
 }
 #define SCATTER_PARAMETERS(I, T)                                                                               \
     const I *__restrict__ ids, const T *__restrict__ src, T *dst, size_t left, size_t src_dim, size_t dst_dim, \

@@ -2,16 +2,17 @@
 //
 // Tensors are contiguous and seen as (left, dim, right) around the indexed dimension. Elements that share (left, right)
 // are a column. An element of a column gets its updates in the order of the column's indices, so that results do not
-// depend on scheduling even where indices repeat. Three ways share the work, by what the tensor looks like:
+// depend on scheduling even where indices repeat. Three ways share the work:
 //
-//   rows      right is 1: a wavefront has a column, or some of its destination, and takes as many indices at a time as
-//             it has lanes. Lanes whose indices have the same low bits take turns (Rounds). The destination is in LDS
-//             where it fits.
-//   columns   each column has indices of its own: a thread has a column, or some of its destination.
-//   queues    all columns have the same indices: a workgroup has some columns and some of their destination, queues
-//             those of the indices that lie there, in order, and then walks the queue.
+//   rows      right is 1, and left is large: a wavefront has a column, or some of its destination, and takes as many
+//             indices at a time as it has lanes. Lanes whose indices have the same low bits take turns (Rounds). The
+//             destination is in LDS where it fits.
+//   queues    columns of one left have the same indices: a workgroup has some columns and some of their destination,
+//             queues those of the indices that lie there, in order, and then walks the queue.
+//   tiles     each column has indices of its own: a workgroup has 32 columns and some of their destination, reads the
+//             indices of all of them to LDS, and gives each column eight threads, which share that destination.
 //
-// Where columns are too few to fill the GPU, several wavefronts, threads or workgroups share the destination of one,
+// Where columns are too few to fill the GPU, several wavefronts or workgroups share the destination of one (`sharers`),
 // and each of them reads all indices.
 #pragma once
 #include "portable/convert.cuh"
@@ -33,10 +34,12 @@ template <class I> __device__ __forceinline__ bool is_outside(I index, size_t si
 constexpr size_t NONE = ~(size_t)0;
 
 // Workgroups of the kernels of this file have so many threads, and queue so many indices at once.
-constexpr uint32_t UPDATE_THREADS = 256, UPDATE_QUEUE = 1024;
+constexpr uint32_t UPDATE_THREADS = 256, UPDATE_QUEUE = 2048;
 // Sharers of a column's destination at most, where each of them reads all of the column's own indices: where the GPU
 // would be idle otherwise, and where the destination does not fit LDS.
 constexpr uint32_t MOST_SHARERS = 32, MOST_FOR_LDS = 4;
+// One in so many workgroups of a launch that fills a GPU several times has work: those that are resident at once.
+constexpr uint32_t UPDATE_GRIDS = 4;
 // LDS of a workgroup: of 64 KiB a compute unit, so much that four workgroups fit; NVIDIA's multiprocessors have more.
 #if defined(__HIP__)
 constexpr uint32_t UPDATE_LDS = 16 << 10;
@@ -77,6 +80,12 @@ struct OwnRange {
     // The place of an index, from `begin` on: `length` or more where it lies elsewhere.
     template <class I> __device__ __forceinline__ size_t place(I index) const { return (size_t)(int64_t)index - begin; }
 };
+
+// How many workgroups share the destination of an item, `most` at most.
+__device__ __forceinline__ uint32_t sharers_of(size_t items, size_t most) {
+    size_t of_each = gridDim.x / UPDATE_GRIDS / max_of(items, (size_t)1);
+    return (uint32_t)max_of(min_of(of_each, most), (size_t)1);
+}
 
 // Whether an index lies in the range. `refused` becomes `position` where it is none of the dimension.
 template <class I>
@@ -188,54 +197,13 @@ __device__ __forceinline__ void update_rows(const I *__restrict__ ids, const typ
     if (refused != NONE) refuse<I>(operation, reason, (int64_t)ids[refused], shape.dst_dim, refused);
 }
 
-// --------------------------------------------------------------------- columns
-
-template <class Update, class I>
-__device__ __forceinline__ void update_columns(const I *__restrict__ ids,
-                                               const typename Update::Element *__restrict__ src,
-                                               typename Update::Element *dst, const UpdateShape &shape,
-                                               Operation operation, Reason reason) {
-    using T = typename Update::Element;
-    constexpr int STRIP = 4;
-    size_t columns = shape.left * shape.right, refused = NONE;
-    size_t most = min_of((size_t)MOST_SHARERS, shape.dst_dim);
-    uint32_t sharers = (uint32_t)max_of(min_of(global_threads() / max_of(columns, (size_t)1), most), (size_t)1);
-    bool fits_32 = columns * sharers <= 0xffffffffu;
-    for (size_t item = global_thread(); item < columns * sharers; item += global_threads()) {
-        size_t sharer = divide(item, columns, fits_32), column = item - sharer * columns;
-        size_t pre = divide(column, shape.right, fits_32), post = column - pre * shape.right;
-        OwnRange range(shape.dst_dim, (uint32_t)sharer, sharers);
-        T *to = dst + (pre * shape.dst_dim + range.begin) * shape.right + post;
-        size_t at = pre * shape.count * shape.right + post;
-        for (size_t first = 0; first < shape.count; first += STRIP) {
-            I index[STRIP];
-            T value[STRIP];
-            bool own[STRIP];
-#pragma unroll
-            for (int s = 0; s < STRIP; s++) index[s] = first + s < shape.count ? ids[at + s * shape.right] : I();
-#pragma unroll
-            for (int s = 0; s < STRIP; s++) {
-                own[s] =
-                    first + s < shape.count && is_own(index[s], range, shape.dst_dim, at + s * shape.right, refused);
-                value[s] = own[s] ? src[at + s * shape.right] : T();
-            }
-#pragma unroll
-            for (int s = 0; s < STRIP; s++) {
-                T *place = to + range.place(index[s]) * shape.right;
-                if (own[s]) *place = Update::of(*place, value[s]);
-            }
-            at += STRIP * shape.right;
-        }
-    }
-    if (refused != NONE) refuse<I>(operation, reason, (int64_t)ids[refused], shape.dst_dim, refused);
-}
-
 // ---------------------------------------------------------------------- queues
 
 // Indices that lie in a workgroup's range, in order: which they are, and their places in the range.
 struct UpdateQueue {
-    uint32_t entry[UPDATE_QUEUE], place[UPDATE_QUEUE];
-    uint32_t of_wave[UPDATE_QUEUE / 32];
+    uint32_t place[UPDATE_QUEUE];
+    uint16_t entry[UPDATE_QUEUE];
+    uint32_t of_wave[UPDATE_THREADS / 32];
 };
 
 // Queues those of `count` indices from `first` on, UPDATE_QUEUE at most, that lie in the range. Returns how many.
@@ -244,33 +212,40 @@ __device__ __forceinline__ uint32_t queue_indices(UpdateQueue &queue, const I *_
                                                   size_t count, const OwnRange &range, size_t dst_dim,
                                                   size_t &refused) {
     constexpr uint32_t STRIP = UPDATE_QUEUE / UPDATE_THREADS;
-    uint32_t thread = threadIdx.x, lanes = wave_size(), lane = lane_id(), waves = UPDATE_THREADS / lanes;
-    uint64_t own[STRIP];
-    uint32_t place[STRIP];
+    uint32_t lanes = wave_size(), lane = lane_id(), wave = threadIdx.x / lanes, waves = UPDATE_THREADS / lanes;
+    // A wavefront's indices follow one another.
+    uint32_t begin = wave * STRIP * lanes + lane;
+    I index[STRIP];
 #pragma unroll
     for (uint32_t s = 0; s < STRIP; s++) {
-        size_t j = first + s * UPDATE_THREADS + thread;
-        I index = j < count ? ids[j] : I();
-        bool is_ours = j < count && is_own(index, range, dst_dim, j, refused);
-        place[s] = (uint32_t)range.place(index);
+        size_t j = first + begin + s * lanes;
+        index[s] = j < count ? ids[j] : I();
+    }
+    uint64_t own[STRIP];
+    uint32_t found = 0;
+#pragma unroll
+    for (uint32_t s = 0; s < STRIP; s++) {
+        size_t j = first + begin + s * lanes;
+        bool is_ours = j < count && is_own(index[s], range, dst_dim, j, refused);
         wave_fence();
         own[s] = ballot(is_ours);
-        if (lane == 0) queue.of_wave[s * waves + thread / lanes] = __builtin_popcountll(own[s]);
+        found += __builtin_popcountll(own[s]);
     }
+    if (lane == 0) queue.of_wave[wave] = found;
     __syncthreads();
-    uint32_t before[STRIP] = {}, all = 0;
-    for (uint32_t w = 0; w < STRIP * waves; w++) {
-        uint32_t found = queue.of_wave[w];
-#pragma unroll
-        for (uint32_t s = 0; s < STRIP; s++) before[s] += w < s * waves + thread / lanes ? found : 0;
-        all += found;
+    uint32_t before = 0, all = 0;
+    for (uint32_t w = 0; w < waves; w++) {
+        before += w < wave ? queue.of_wave[w] : 0;
+        all += queue.of_wave[w];
     }
 #pragma unroll
     for (uint32_t s = 0; s < STRIP; s++) {
-        if (!(own[s] >> lane & 1)) continue;
-        uint32_t at = before[s] + __builtin_popcountll(own[s] & (((uint64_t)1 << lane) - 1));
-        queue.entry[at] = s * UPDATE_THREADS + thread;
-        queue.place[at] = place[s];
+        uint32_t at = before + __builtin_popcountll(own[s] & (((uint64_t)1 << lane) - 1));
+        if (own[s] >> lane & 1) {
+            queue.entry[at] = begin + s * lanes;
+            queue.place[at] = (uint32_t)range.place(index[s]);
+        }
+        before += __builtin_popcountll(own[s]);
     }
     __syncthreads();
     return all;
@@ -284,6 +259,22 @@ template <class T> struct QueuedColumn {
     uint32_t group, groups; // a power of two
     bool exists;
 };
+
+// Updates a strip of places, whose elements are in `result`, by `value`, in order.
+template <class Update, uint32_t STRIP, class T>
+__device__ __forceinline__ void apply_in_order(const uint32_t (&place)[STRIP], const bool (&own)[STRIP],
+                                               const T (&value)[STRIP], T (&result)[STRIP], T *dst, size_t stride) {
+#pragma unroll
+    for (uint32_t s = 0; s < STRIP; s++) {
+        if (!own[s]) continue;
+        // What the strip's earlier entries made of the same place is not in memory yet.
+#pragma unroll
+        for (uint32_t t = 0; t < s; t++)
+            if (own[t] && place[t] == place[s]) result[s] = result[t];
+        result[s] = Update::of(result[s], value[s]);
+        dst[place[s] * stride] = result[s];
+    }
+}
 
 template <class Update>
 __device__ __forceinline__ void walk_queue(const UpdateQueue &queue, uint32_t queued,
@@ -305,54 +296,130 @@ __device__ __forceinline__ void walk_queue(const UpdateQueue &queue, uint32_t qu
                 result[s] = column.dst[place[s] * column.stride];
             }
         }
-#pragma unroll
-        for (uint32_t s = 0; s < STRIP; s++) {
-            if (!own[s]) continue;
-            // What the strip's earlier entries made of the same place is not in memory yet.
-#pragma unroll
-            for (uint32_t t = 0; t < s; t++)
-                if (place[t] == place[s]) result[s] = result[t];
-            result[s] = Update::of(result[s], value[s]);
-            column.dst[place[s] * column.stride] = result[s];
-        }
+        apply_in_order<Update>(place, own, value, result, column.dst, column.stride);
     }
 }
 
+// The indices are those of each left, or the same for all (`common`).
 template <class Update, class I>
 __device__ __forceinline__ void update_queued(const I *__restrict__ ids,
                                               const typename Update::Element *__restrict__ src,
-                                              typename Update::Element *dst, const UpdateShape &shape,
+                                              typename Update::Element *dst, const UpdateShape &shape, bool common,
                                               Operation operation, Reason reason) {
     using T = typename Update::Element;
     static_assert(sizeof(UpdateQueue) <= UPDATE_LDS, "the queue fits");
     UpdateQueue &queue = *(UpdateQueue *)update_lds();
     // Threads of a group take columns that follow one another.
-    uint32_t of_group =
-        min_of(power_of_two_from((uint32_t)min_of(shape.right, (size_t)UPDATE_THREADS)), UPDATE_THREADS);
+    uint32_t of_group = power_of_two_from(min_of(shape.right, (size_t)UPDATE_THREADS));
     uint32_t groups = UPDATE_THREADS / of_group;
-    size_t blocks = (shape.right + of_group - 1) / of_group, refused = NONE;
-    // A workgroup's share of the indices' bytes is within its share of the elements'.
-    size_t most = min_of(shape.dst_dim, max_of(shape.right, (size_t)MOST_SHARERS));
-    size_t items = max_of(shape.left * blocks, (size_t)1);
-    uint32_t sharers = (uint32_t)max_of(min_of((size_t)gridDim.x / items, most), (size_t)1);
+    size_t blocks = (shape.right + of_group - 1) / of_group, items = shape.left * blocks, refused = NONE;
+    uint32_t sharers = sharers_of(items, min_of(shape.dst_dim, max_of(shape.right, (size_t)MOST_SHARERS)));
     // Places in a range have 32 bits.
     while ((shape.dst_dim + sharers - 1) / sharers >> 32) sharers *= 2;
     for (size_t item = blockIdx.x; item < items * sharers; item += gridDim.x) {
         size_t of_range = item / sharers, pre = of_range / blocks, block = of_range - pre * blocks;
         OwnRange range(shape.dst_dim, (uint32_t)(item - of_range * sharers), sharers);
-        size_t post = block * of_group + threadIdx.x % of_group;
+        size_t post = block * of_group + threadIdx.x % of_group, of_ids = common ? 0 : pre * shape.count;
         QueuedColumn<T> column{src + pre * shape.count * shape.right + post,
                                dst + (pre * shape.dst_dim + range.begin) * shape.right + post,
                                shape.right,
                                threadIdx.x / of_group,
                                groups,
                                post < shape.right};
+        size_t outside = NONE;
         for (size_t first = 0; first < shape.count; first += UPDATE_QUEUE) {
-            uint32_t queued = queue_indices(queue, ids, first, shape.count, range, shape.dst_dim, refused);
+            uint32_t queued = queue_indices(queue, ids + of_ids, first, shape.count, range, shape.dst_dim, outside);
             walk_queue<Update>(queue, queued, column);
             column.src += UPDATE_QUEUE * shape.right;
             __syncthreads();
         }
+        if (outside != NONE) refused = of_ids + outside;
+    }
+    if (refused != NONE) refuse<I>(operation, reason, (int64_t)ids[refused], shape.dst_dim, refused);
+}
+
+// ----------------------------------------------------------------------- tiles
+
+// Columns of a workgroup, indices of each that are in LDS at once, and threads of each column.
+constexpr uint32_t TILE_COLUMNS = 32, TILE_INDICES = 64, TILE_SHARERS = UPDATE_THREADS / TILE_COLUMNS;
+// What stands in LDS for an index that lies elsewhere.
+constexpr uint32_t ELSEWHERE = ~0u;
+
+// A thread's column: where its first index and source, and its range of the destination, are.
+template <class T, class I> struct TileColumn {
+    const I *ids;
+    const T *src;
+    T *dst;
+    size_t stride;
+};
+
+// Applies the indices in LDS that are this thread's: those whose places have the low bits `group`.
+template <class Update, class I>
+__device__ __forceinline__ void walk_tile(const uint32_t (*places)[TILE_COLUMNS], uint32_t column, uint32_t group,
+                                          const TileColumn<typename Update::Element, I> &at) {
+    using T = typename Update::Element;
+    constexpr uint32_t STRIP = 4;
+    for (uint32_t first = 0; first < TILE_INDICES; first += STRIP) {
+        uint32_t place[STRIP];
+        T value[STRIP], result[STRIP];
+        bool own[STRIP];
+#pragma unroll
+        for (uint32_t s = 0; s < STRIP; s++) place[s] = places[first + s][column];
+#pragma unroll
+        for (uint32_t s = 0; s < STRIP; s++) {
+            own[s] = place[s] != ELSEWHERE && place[s] % TILE_SHARERS == group;
+            if (!own[s]) continue;
+            value[s] = at.src[(first + s) * at.stride];
+            result[s] = at.dst[place[s] * at.stride];
+        }
+        apply_in_order<Update>(place, own, value, result, at.dst, at.stride);
+    }
+}
+
+template <class Update, class I>
+__device__ __forceinline__ void update_tiles(const I *__restrict__ ids,
+                                             const typename Update::Element *__restrict__ src,
+                                             typename Update::Element *dst, const UpdateShape &shape,
+                                             Operation operation, Reason reason) {
+    using T = typename Update::Element;
+    using Places = uint32_t[TILE_INDICES][TILE_COLUMNS];
+    static_assert(sizeof(Places) <= UPDATE_LDS, "the tile fits");
+    constexpr uint32_t STRIP = TILE_INDICES / TILE_SHARERS;
+    Places &places = *(Places *)update_lds();
+    uint32_t column = threadIdx.x % TILE_COLUMNS, group = threadIdx.x / TILE_COLUMNS;
+    size_t columns = shape.left * shape.right, refused = NONE;
+    size_t items = (columns + TILE_COLUMNS - 1) / TILE_COLUMNS;
+    uint32_t sharers = sharers_of(items, min_of(shape.dst_dim, (size_t)MOST_SHARERS));
+    // Places in a range have 32 bits, of which all ones mean none.
+    while ((shape.dst_dim + sharers - 1) / sharers >= ELSEWHERE) sharers *= 2;
+    for (size_t item = blockIdx.x; item < items * sharers; item += gridDim.x) {
+        size_t block = item / sharers, of_all = min_of(block * TILE_COLUMNS + column, columns - 1);
+        bool exists = block * TILE_COLUMNS + column < columns;
+        size_t pre = divide(of_all, shape.right, columns <= 0xffffffffu), post = of_all - pre * shape.right;
+        OwnRange range(shape.dst_dim, (uint32_t)(item - block * sharers), sharers);
+        size_t begin = pre * shape.count * shape.right + post;
+        TileColumn<T, I> at{ids + begin, src + begin, dst + (pre * shape.dst_dim + range.begin) * shape.right + post,
+                            shape.right};
+        for (size_t first = 0; first < shape.count; first += TILE_INDICES) {
+            I index[STRIP];
+#pragma unroll
+            for (uint32_t s = 0; s < STRIP; s++) {
+                size_t j = first + s * TILE_SHARERS + group;
+                index[s] = j < shape.count ? at.ids[j * at.stride] : I();
+            }
+            __syncthreads();
+#pragma unroll
+            for (uint32_t s = 0; s < STRIP; s++) {
+                size_t j = first + s * TILE_SHARERS + group;
+                bool own =
+                    exists && j < shape.count && is_own(index[s], range, shape.dst_dim, begin + j * at.stride, refused);
+                places[s * TILE_SHARERS + group][column] = own ? (uint32_t)range.place(index[s]) : ELSEWHERE;
+            }
+            __syncthreads();
+            walk_tile<Update>(places, column, group, at);
+            at.src += TILE_INDICES * at.stride;
+        }
+        __syncthreads();
     }
     if (refused != NONE) refuse<I>(operation, reason, (int64_t)ids[refused], shape.dst_dim, refused);
 }

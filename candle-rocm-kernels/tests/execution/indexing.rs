@@ -211,12 +211,12 @@ const SHARED: [(usize, usize, usize, usize, u32); 8] = [
     (40, 300, 100, 1, 2),
     (1, 3000, 3, 1, 1),
     (2, 2500, 30_000, 1, 3),
-    (3, 70, 5000, 1, 1),
+    (3, 70, 5000, 1, 12),
     // Columns of one workgroup and of several; fewer than a wavefront; places that only some workgroups have.
-    (1, 1100, 40, 300, 5),
-    (2, 2100, 7, 3, 4),
-    (1, 50, 1, 2, 3),
-    (2, 9, 600, 17, 9),
+    (1, 1100, 40, 300, 20),
+    (2, 2100, 7, 3, 16),
+    (1, 50, 1, 2, 12),
+    (2, 9, 600, 17, 36),
 ];
 
 fn fractions<T: Element>(numbers: &mut Random, count: usize) -> Vec<T> {
