@@ -11,6 +11,8 @@ enum Kind {
     Number,
     /// One of these words, each with its Rust.
     Word(&'static [(&'static str, &'static str)]),
+    /// Columns, together the fields of this struct.
+    Struct(&'static str, &'static [Column]),
 }
 
 /// A column of a row, which becomes the field of that name, if not the kernels alone want it.
@@ -26,10 +28,18 @@ struct Sizes {
     name: &'static str,
     /// The Rust type of its rows.
     row: &'static str,
-    /// The columns that are the key.
+    /// The columns that are the key, by their places in a row of the header.
     keys: &'static [usize],
-    /// The column that is listed.
+    /// The column that is listed, likewise.
     size: usize,
+}
+
+/// The Rust of a row.
+struct Made {
+    /// Of each column.
+    values: Vec<String>,
+    /// Of the struct's fields.
+    fields: String,
 }
 
 /// Rows of one kind.
@@ -131,12 +141,7 @@ const FAMILIES: &[Family] = &[
             columns: &[
                 word("rows_together", FORMS),
                 word("dtype", DTYPES),
-                number("columns"),
-                word("lanes_multiply", UNITS),
-                number("lanes"),
-                number("threads"),
-                number("rows"),
-                number("step"),
+                MEASURES,
                 number("lds_kib"),
             ],
             sizes: Some(Sizes {
@@ -155,15 +160,7 @@ const FAMILIES: &[Family] = &[
             list: "NORMED_KERNELS_",
             callbacks: (1, 0),
             row: "Normed",
-            columns: &[
-                word("dtype", DTYPES),
-                number("columns"),
-                word("lanes_multiply", UNITS),
-                number("lanes"),
-                number("threads"),
-                number("rows"),
-                number("step"),
-            ],
+            columns: &[word("dtype", DTYPES), MEASURES],
             sizes: None,
         }],
     },
@@ -195,15 +192,7 @@ const FAMILIES: &[Family] = &[
                 list: "GROUPED_KERNELS_",
                 callbacks: (2, 1),
                 row: "Skinny",
-                columns: &[
-                    word("operands", OPERANDS),
-                    number("columns"),
-                    word("lanes_multiply", UNITS),
-                    number("lanes"),
-                    number("threads"),
-                    number("rows"),
-                    number("step"),
-                ],
+                columns: &[word("operands", OPERANDS), MEASURES],
                 sizes: Some(Sizes {
                     name: "SKINNY_COLUMNS",
                     row: "((Element, bool), &'static [u32])",
@@ -238,6 +227,23 @@ const FAMILIES: &[Family] = &[
         ],
     },
 ];
+
+/// What lists of skinny kernels have in common.
+const MEASURES: Column = Column {
+    name: "measures",
+    kind: Kind::Struct(
+        "Measures",
+        &[
+            number("columns"),
+            word("lanes_multiply", UNITS),
+            number("lanes"),
+            number("threads"),
+            number("rows"),
+            number("step"),
+        ],
+    ),
+    is_field: true,
+};
 
 /// A table of module `backward`: the rows that one of its lists' two macros makes.
 const fn backward(name: &'static str, callback: usize) -> Table {
@@ -312,11 +318,11 @@ impl Table {
             let (callbacks, callback) = self.callbacks;
             let mut found = header.rows(&format!("{}{architecture}", self.list), callbacks)?;
             found.retain(|row| row.callback == callback);
-            let values = found.iter().map(|row| self.values(row));
-            let values = values.collect::<Result<Vec<_>, String>>()?;
-            rows += &format!("    {field}: &[\n{}    ],\n", self.rows(&values));
+            let made = found.iter().map(|row| self.made(row));
+            let made = made.collect::<Result<Vec<_>, String>>()?;
+            rows += &format!("    {field}: &[\n{}    ],\n", self.rows(&made));
             if let Some(of) = &self.sizes {
-                sizes += &format!("    {field}: &[\n{}    ],\n", of.rows(&values));
+                sizes += &format!("    {field}: &[\n{}    ],\n", of.rows(&made));
             }
         }
         let text = |name: &str, row: &str, rows: &str| {
@@ -327,37 +333,54 @@ impl Table {
         Ok(text(self.name, self.row, &rows) + &of_sizes.unwrap_or_default())
     }
 
-    /// The Rust of a row's values.
-    fn values(&self, row: &Row) -> Result<Vec<String>, String> {
-        let (found, known) = (row.arguments.len(), self.columns.len());
+    fn made(&self, row: &Row) -> Result<Made, String> {
+        let (found, known) = (row.arguments.len(), width(self.columns));
         if found != known {
             return Err(format!("{}: {found} columns, not {known}", row.place));
         }
-        let fields = self.columns.iter().zip(&row.arguments);
-        let rust = fields.map(|(column, value)| column.rust(value));
-        let rust: Result<_, String> = rust.collect();
-        rust.map_err(|error| format!("{}: {error}", row.place))
+        let mut values = Vec::new();
+        let fields = fields(self.columns, &row.arguments, &mut values);
+        let fields = fields.map_err(|error| format!("{}: {error}", row.place))?;
+        Ok(Made { values, fields })
     }
 
-    fn rows(&self, values: &[Vec<String>]) -> String {
-        let row = |values: &Vec<String>| {
-            let fields = self.columns.iter().zip(values);
-            let fields = fields.filter(|(column, _)| column.is_field);
-            let fields: Vec<_> = fields
-                .map(|(column, value)| format!("{}: {value}", column.name))
-                .collect();
-            format!("        {} {{ {} }},\n", self.row, fields.join(", "))
-        };
-        values.iter().map(row).collect()
+    fn rows(&self, made: &[Made]) -> String {
+        let row = |made: &Made| format!("        {} {{ {} }},\n", self.row, made.fields);
+        made.iter().map(row).collect()
     }
 }
 
+/// Of a row's words, the first of which is the next after those whose Rust is in `values`: that of the columns' fields.
+fn fields(
+    columns: &[Column],
+    words: &[String],
+    values: &mut Vec<String>,
+) -> Result<String, String> {
+    let mut fields = Vec::new();
+    for column in columns {
+        let value = column.rust(words, values)?;
+        if column.is_field {
+            fields.push(format!("{}: {value}", column.name));
+        }
+    }
+    Ok(fields.join(", "))
+}
+
+/// Words of a row that columns take.
+fn width(columns: &[Column]) -> usize {
+    let of_column = |column: &Column| match column.kind {
+        Kind::Struct(_, columns) => width(columns),
+        Kind::Number | Kind::Word(_) => 1,
+    };
+    columns.iter().map(of_column).sum()
+}
+
 impl Sizes {
-    fn rows(&self, values: &[Vec<String>]) -> String {
+    fn rows(&self, made: &[Made]) -> String {
         let mut found: Vec<(String, Vec<&str>)> = Vec::new();
-        for row in values {
-            let key: Vec<_> = self.keys.iter().map(|&key| row[key].as_str()).collect();
-            let (key, size) = (key.join(", "), row[self.size].as_str());
+        for Made { values, .. } in made {
+            let key: Vec<_> = self.keys.iter().map(|&key| values[key].as_str()).collect();
+            let (key, size) = (key.join(", "), values[self.size].as_str());
             match found.iter_mut().find(|(known, _)| *known == key) {
                 Some((_, sizes)) => sizes.push(size),
                 None => found.push((key, vec![size])),
@@ -371,20 +394,28 @@ impl Sizes {
 }
 
 impl Column {
-    fn rust(&self, value: &str) -> Result<String, String> {
+    /// The Rust of its word, which goes to `values`, or of its columns'.
+    fn rust(&self, words: &[String], values: &mut Vec<String>) -> Result<String, String> {
         let name = self.name;
-        match self.kind {
-            Kind::Number => match value.parse::<u32>() {
-                Ok(number) => Ok(number.to_string()),
-                Err(error) => Err(format!("{name} {value}: {error}")),
+        let word = words.get(values.len()).map_or("", String::as_str);
+        let rust = match self.kind {
+            Kind::Struct(of, columns) => {
+                let fields = fields(columns, words, values)?;
+                return Ok(format!("{of} {{ {fields} }}"));
+            }
+            Kind::Number => match word.parse::<u32>() {
+                Ok(number) => number.to_string(),
+                Err(error) => return Err(format!("{name} {word}: {error}")),
             },
-            Kind::Word(words) => match words.iter().find(|(word, _)| *word == value) {
-                Some((_, rust)) => Ok(rust.to_string()),
+            Kind::Word(known) => match known.iter().find(|(known, _)| *known == word) {
+                Some((_, rust)) => rust.to_string(),
                 None => {
-                    let words: Vec<_> = words.iter().map(|(word, _)| *word).collect();
-                    Err(format!("{name} {value}: none of {}", words.join(", ")))
+                    let known: Vec<_> = known.iter().map(|(known, _)| *known).collect();
+                    return Err(format!("{name} {word}: none of {}", known.join(", ")));
                 }
             },
-        }
+        };
+        values.push(rust.clone());
+        Ok(rust)
     }
 }

@@ -10,7 +10,7 @@ use rocm_gpus::Architecture;
 use crate::by_architecture::Lists;
 use crate::matmul::Tile;
 use crate::processor::Processor;
-use crate::skinny;
+use crate::skinny::{self, Measures};
 
 /// Elements of k that share a scale, and by which splits of k and groups along k begin.
 pub const DEPTH: usize = 128;
@@ -81,12 +81,7 @@ struct Kernel {
 #[derive(Clone, Copy, Debug)]
 struct Skinny {
     operands: (Element, bool),
-    columns: u32,
-    lanes_multiply: bool,
-    lanes: u32,
-    threads: u32,
-    rows: u32,
-    step: u32,
+    measures: Measures,
 }
 
 include!(concat!(env!("OUT_DIR"), "/grouped_kernels.rs"));
@@ -112,9 +107,9 @@ pub fn kernels(processor: Processor) -> Vec<(String, u32)> {
         let ops = ops.filter(|ops| !kernel.along_k_alone || *ops == [true, false]);
         all.extend(ops.map(|ops| (kernel_name(element, blocks, tile, ops), threads)));
     }
-    for skinny in SKINNY.of(processor) {
-        let (element, blocks) = skinny.operands;
-        all.push((skinny_name(element, blocks, skinny.columns), skinny.threads));
+    for Skinny { operands, measures } in SKINNY.of(processor) {
+        let name = skinny_name(operands.0, operands.1, measures.columns);
+        all.push((name, measures.threads));
     }
     all
 }
@@ -182,12 +177,11 @@ pub fn skinny_columns(processor: Processor) -> &'static [u32] {
 /// # Panics
 /// If [`skinny_columns`] does not list them.
 pub fn skinny_shape(processor: Processor, element: Element, columns: u32) -> skinny::Shape {
-    let of = |skinny: &&Skinny| skinny.operands.0 == element && skinny.columns == columns;
+    let of = |of: &&Skinny| of.operands.0 == element && of.measures.columns == columns;
     let Some(kernel) = SKINNY.of(processor).iter().find(of) else {
         panic!("no grouped kernel of {element:?} for {columns} columns: grouped::skinny_columns lists them");
     };
-    let measures = skinny::measures!(kernel, 0);
-    measures.shape(processor, element.bytes(), false)
+    kernel.measures.shape(processor, element.bytes(), false)
 }
 
 /// Its name; `blocks` as [`kernel_name`]'s.

@@ -165,18 +165,23 @@ impl Shape {
     }
 }
 
-/// A kernel of [`GEMM`](crate::GEMM) for few columns: a row of kernels/matmul/gemm_kernels.cuh, which says what the columns
-/// are.
+/// What lists of skinny kernels have in common: kernels/matmul/gemm_kernels.cuh says what the columns are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Measures {
+    pub columns: u32,
+    pub lanes_multiply: bool,
+    pub lanes: u32,
+    pub threads: u32,
+    pub rows: u32,
+    pub step: u32,
+}
+
+/// A kernel of [`GEMM`](crate::GEMM) for few columns: a row of kernels/matmul/gemm_kernels.cuh.
 #[derive(Clone, Copy, Debug)]
 struct Skinny {
     rows_together: bool,
     dtype: Dtype,
-    columns: u32,
-    lanes_multiply: bool,
-    lanes: u32,
-    threads: u32,
-    rows: u32,
-    step: u32,
+    measures: Measures,
     lds_kib: u32,
 }
 
@@ -186,46 +191,13 @@ include!(concat!(env!("OUT_DIR"), "/gemm_kernels.rs"));
 #[derive(Clone, Copy, Debug)]
 struct Normed {
     dtype: Dtype,
-    columns: u32,
-    lanes_multiply: bool,
-    lanes: u32,
-    threads: u32,
-    rows: u32,
-    step: u32,
+    measures: Measures,
 }
 
 include!(concat!(env!("OUT_DIR"), "/normed_kernels.rs"));
 
-/// A kernel of skinny products, as lists of kernels measure it.
-#[derive(Clone, Copy)]
-pub(crate) struct Measures {
-    pub columns: u32,
-    pub lanes_multiply: bool,
-    pub lanes: u32,
-    pub threads: u32,
-    pub rows: u32,
-    pub step: u32,
-    pub lds_kib: u32,
-}
-
-/// Those of a list's row, and of so many KiB of LDS that a launch asks for.
-macro_rules! measures {
-    ($row:expr, $lds_kib:expr) => {
-        $crate::skinny::Measures {
-            columns: $row.columns,
-            lanes_multiply: $row.lanes_multiply,
-            lanes: $row.lanes,
-            threads: $row.threads,
-            rows: $row.rows,
-            step: $row.step,
-            lds_kib: $lds_kib,
-        }
-    };
-}
-pub(crate) use measures;
-
 impl Measures {
-    /// Of a kernel for elements of so many bytes.
+    /// Of a kernel for elements of so many bytes, without LDS that a launch asks for.
     pub fn shape(self, processor: Processor, bytes: u32, rows_together: bool) -> Shape {
         let is_nvidia = processor.is_nvidia();
         Shape {
@@ -238,7 +210,7 @@ impl Measures {
             lanes_multiply: self.lanes_multiply,
             reads_b: is_nvidia && bytes >= 4 && self.columns >= 8,
             small: is_nvidia && !self.lanes_multiply && !rows_together && bytes == 2,
-            dynamic_lds: self.lds_kib << 10,
+            dynamic_lds: 0,
         }
     }
 }
@@ -254,8 +226,8 @@ pub fn columns(processor: Processor, dtype: Dtype, rows_together: bool) -> &'sta
 pub fn normed(processor: Processor, dtype: Dtype) -> Option<Shape> {
     let mut kernels = NORMED_KERNELS.of(processor).iter();
     let kernel = kernels.find(|kernel| kernel.dtype == dtype)?;
-    let measures = measures!(kernel, 0);
-    Some(measures.shape(processor, dtype.bytes(), false))
+    let shape = kernel.measures.shape(processor, dtype.bytes(), false);
+    Some(shape)
 }
 
 /// The measures of the kernel for so many columns.
@@ -265,12 +237,16 @@ pub fn normed(processor: Processor, dtype: Dtype) -> Option<Shape> {
 pub fn shape(processor: Processor, dtype: Dtype, columns: u32, rows_together: bool) -> Shape {
     let wanted = (rows_together, dtype, columns);
     let mut kernels = SKINNY.of(processor).iter();
-    let kernel = kernels.find(|of| (of.rows_together, of.dtype, of.columns) == wanted);
+    let kernel = kernels.find(|of| (of.rows_together, of.dtype, of.measures.columns) == wanted);
     let Some(kernel) = kernel else {
         panic!("no skinny kernel of {dtype:?} for {columns} columns: skinny::columns lists them");
     };
-    let measures = measures!(kernel, kernel.lds_kib);
-    measures.shape(processor, dtype.bytes(), rows_together)
+    Shape {
+        dynamic_lds: kernel.lds_kib << 10,
+        ..kernel
+            .measures
+            .shape(processor, dtype.bytes(), rows_together)
+    }
 }
 
 #[cfg(test)]
