@@ -1,60 +1,11 @@
-//! Families of kernels, which describe themselves: a header lists a family's kernels for each architecture, in rows of plain
-//! data, and this makes the Rust of them.
+//! Families of kernels, which describe themselves: the columns of their lists, by architecture.
 
 use std::path::Path;
 
-use crate::macros::{Header, Row};
-
-/// What a column holds.
-enum Kind {
-    /// A number.
-    Number,
-    /// One of these words, each with its Rust.
-    Word(&'static [(&'static str, &'static str)]),
-    /// Columns, together the fields of this struct.
-    Struct(&'static str, &'static [Column]),
-}
-
-/// A column of a row, which becomes the field of that name, if not the kernels alone want it.
-struct Column {
-    name: &'static str,
-    kind: Kind,
-    is_field: bool,
-}
-
-/// A static with the columns of C that kernels are for, by what else they are for.
-struct Sizes {
-    /// The static.
-    name: &'static str,
-    /// The Rust type of its rows.
-    row: &'static str,
-    /// The columns that are the key, by their places in a row of the header.
-    keys: &'static [usize],
-    /// The column that is listed, likewise.
-    size: usize,
-}
-
-/// The Rust of a row.
-struct Made {
-    /// Of each column.
-    values: Vec<String>,
-    /// Of the struct's fields.
-    fields: String,
-}
-
-/// Rows of one kind.
-struct Table {
-    /// The static that has them.
-    name: &'static str,
-    /// The lists' names without the architecture.
-    list: &'static str,
-    /// How many macros the lists are given, and which of them makes these rows.
-    callbacks: (usize, usize),
-    /// The Rust type of a row.
-    row: &'static str,
-    columns: &'static [Column],
-    sizes: Option<Sizes>,
-}
+use crate::save;
+use rocm_toolchain::headers::lists::Header;
+use rocm_toolchain::headers::tables::{Column, Kind, Sizes, Table};
+use rocm_toolchain::Result;
 
 /// A file of Rust, made of a header.
 struct Family {
@@ -295,127 +246,14 @@ const fn of_kernels(column: Column) -> Column {
 ///
 /// # Errors
 /// A header cannot be read, lacks a list for an architecture, or has a row that is none; or a file cannot be written.
-pub fn write(kernels: &Path, out: &Path) -> Result<(), String> {
+pub fn write(kernels: &Path, out: &Path) -> Result<()> {
     for family in FAMILIES {
         let header = Header::read(&kernels.join(family.header))?;
         let mut text = String::new();
         for table in family.tables {
-            text += &table.rust(&header)?;
+            text += &table.rust(&header, &ARCHITECTURES)?;
         }
-        let file = out.join(family.out);
-        std::fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
+        save(&out.join(family.out), &text)?;
     }
     Ok(())
-}
-
-impl Table {
-    /// The statics of all architectures' rows.
-    fn rust(&self, header: &Header) -> Result<String, String> {
-        let is_known = |of: &str| ARCHITECTURES.iter().any(|(named, _)| *named == of);
-        header.knows_lists(self.list, is_known)?;
-        let (mut rows, mut sizes) = (String::new(), String::new());
-        for (architecture, field) in ARCHITECTURES {
-            let (callbacks, callback) = self.callbacks;
-            let mut found = header.rows(&format!("{}{architecture}", self.list), callbacks)?;
-            found.retain(|row| row.callback == callback);
-            let made = found.iter().map(|row| self.made(row));
-            let made = made.collect::<Result<Vec<_>, String>>()?;
-            rows += &format!("    {field}: &[\n{}    ],\n", self.rows(&made));
-            if let Some(of) = &self.sizes {
-                sizes += &format!("    {field}: &[\n{}    ],\n", of.rows(&made));
-            }
-        }
-        let text = |name: &str, row: &str, rows: &str| {
-            format!("static {name}: Lists<{row}> = Lists {{\n{rows}}};\n")
-        };
-        let of_sizes = self.sizes.as_ref();
-        let of_sizes = of_sizes.map(|of| text(of.name, of.row, &sizes));
-        Ok(text(self.name, self.row, &rows) + &of_sizes.unwrap_or_default())
-    }
-
-    fn made(&self, row: &Row) -> Result<Made, String> {
-        let (found, known) = (row.arguments.len(), width(self.columns));
-        if found != known {
-            return Err(format!("{}: {found} columns, not {known}", row.place));
-        }
-        let mut values = Vec::new();
-        let fields = fields(self.columns, &row.arguments, &mut values);
-        let fields = fields.map_err(|error| format!("{}: {error}", row.place))?;
-        Ok(Made { values, fields })
-    }
-
-    fn rows(&self, made: &[Made]) -> String {
-        let row = |made: &Made| format!("        {} {{ {} }},\n", self.row, made.fields);
-        made.iter().map(row).collect()
-    }
-}
-
-/// Of a row's words, the first of which is the next after those whose Rust is in `values`: that of the columns' fields.
-fn fields(
-    columns: &[Column],
-    words: &[String],
-    values: &mut Vec<String>,
-) -> Result<String, String> {
-    let mut fields = Vec::new();
-    for column in columns {
-        let value = column.rust(words, values)?;
-        if column.is_field {
-            fields.push(format!("{}: {value}", column.name));
-        }
-    }
-    Ok(fields.join(", "))
-}
-
-/// Words of a row that columns take.
-fn width(columns: &[Column]) -> usize {
-    let of_column = |column: &Column| match column.kind {
-        Kind::Struct(_, columns) => width(columns),
-        Kind::Number | Kind::Word(_) => 1,
-    };
-    columns.iter().map(of_column).sum()
-}
-
-impl Sizes {
-    fn rows(&self, made: &[Made]) -> String {
-        let mut found: Vec<(String, Vec<&str>)> = Vec::new();
-        for Made { values, .. } in made {
-            let key: Vec<_> = self.keys.iter().map(|&key| values[key].as_str()).collect();
-            let (key, size) = (key.join(", "), values[self.size].as_str());
-            match found.iter_mut().find(|(known, _)| *known == key) {
-                Some((_, sizes)) => sizes.push(size),
-                None => found.push((key, vec![size])),
-            }
-        }
-        let row = |(key, sizes): &(String, Vec<&str>)| {
-            format!("        ({key}, &[{}]),\n", sizes.join(", "))
-        };
-        found.iter().map(row).collect()
-    }
-}
-
-impl Column {
-    /// The Rust of its word, which goes to `values`, or of its columns'.
-    fn rust(&self, words: &[String], values: &mut Vec<String>) -> Result<String, String> {
-        let name = self.name;
-        let word = words.get(values.len()).map_or("", String::as_str);
-        let rust = match self.kind {
-            Kind::Struct(of, columns) => {
-                let fields = fields(columns, words, values)?;
-                return Ok(format!("{of} {{ {fields} }}"));
-            }
-            Kind::Number => match word.parse::<u32>() {
-                Ok(number) => number.to_string(),
-                Err(error) => return Err(format!("{name} {word}: {error}")),
-            },
-            Kind::Word(known) => match known.iter().find(|(known, _)| *known == word) {
-                Some((_, rust)) => rust.to_string(),
-                None => {
-                    let known: Vec<_> = known.iter().map(|(known, _)| *known).collect();
-                    return Err(format!("{name} {word}: none of {}", known.join(", ")));
-                }
-            },
-        };
-        values.push(rust.clone());
-        Ok(rust)
-    }
 }

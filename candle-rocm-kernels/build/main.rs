@@ -6,7 +6,6 @@
 
 mod families;
 mod lists;
-mod macros;
 mod modules;
 mod structs;
 
@@ -140,6 +139,11 @@ fn report_cache(cache: &Cache) {
     }
 }
 
+/// Writes a file that the library includes.
+fn save(file: &Path, text: &str) -> Result<(), Error> {
+    std::fs::write(file, text).map_err(Error::file(file))
+}
+
 fn environment(name: &str) -> Result<String, Failures> {
     std::env::var(name).map_err(|error| failed(format!("{name}: {error}")))
 }
@@ -204,6 +208,5 @@ fn write_table(
         }
         text += "];\n";
     }
-    let file = out.join("embedded.rs");
-    std::fs::write(&file, text).map_err(Error::file(&file))
+    save(&out.join("embedded.rs"), &text)
 }
