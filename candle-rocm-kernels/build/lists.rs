@@ -1,6 +1,6 @@
-//! Lists that kernels and host share, the same for all architectures: element types, activations, kernels of rows, tiles of
-//! products without matrix units, kernels of decoding's attention, and why kernels trap. The headers have them, as tables of
-//! C macros; this makes the Rust of them.
+//! Lists that kernels and host share, the same for all architectures: element types, activations, tiles of products without
+//! matrix units, kernels of decoding's attention, and why kernels trap. The headers have them, as tables of C macros; this
+//! makes the Rust of them.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,9 +55,6 @@ pub fn write(kernels: &Path, out: &Path) -> Result<()> {
     let text = format!("{constants}/// All of them.\npub const ALL: &[Activation] = &[{all}];\n");
     save(&out.join("activations.rs"), &text)?;
 
-    let rows = Header::read(&kernels.join("norms/row_kernels.cuh"))?;
-    save(&out.join("row_kernels.rs"), &row_kernels(&rows)?)?;
-
     let gemm = Header::read(&kernels.join("matmul/gemm_kernels.cuh"))?;
     save(&out.join("gemm_tiles.rs"), &gemm_tiles(&gemm)?)?;
 
@@ -81,26 +78,6 @@ pub fn write(kernels: &Path, out: &Path) -> Result<()> {
         text += &format!("const {}: u32 = {number};\n", name.to_uppercase());
     }
     save(&out.join("reasons.rs"), &text)
-}
-
-/// The kernels of rows: module, name without the type, and geometry.
-fn row_kernels(header: &Header) -> Result<String> {
-    let mut text = String::new();
-    for row in header.rows("FOR_ROW_KERNELS", 1)? {
-        let [module, kernel, axis, _, _, _, _] = row.arguments.as_slice() else {
-            return Err(row.strange());
-        };
-        let axis = match axis.as_str() {
-            "x" => 0,
-            "y" => 1,
-            _ => return Err(row.strange()),
-        };
-        let [length, vectors, numbers, threads] = row.numbers(3)?;
-        text += &format!(
-            "({module:?}, {kernel:?}, rows_of({axis}, {length}, {vectors}, {numbers}, {threads})),\n"
-        );
-    }
-    Ok(format!("&[\n{text}]\n"))
 }
 
 /// The tiles of module `gemm`, largest first: its list's, of all architectures.

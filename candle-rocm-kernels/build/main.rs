@@ -5,6 +5,7 @@
 //! `ROCM_PATH`.
 
 mod families;
+mod launches;
 mod lists;
 mod modules;
 mod structs;
@@ -45,6 +46,7 @@ fn run() -> Result<(), Failures> {
     structs::write(&kernels, &out).map_err(failed)?;
     let contents = Contents::new(vec![kernels.clone()]);
     let sources = compile::sources(&kernels, &contents).map_err(failed)?;
+    launches::write(&sources, &kernels, &out).map_err(failed)?;
     modules::write(&sources, &out).map_err(failed)?;
 
     // docs.rs has no GPU compiler either.

@@ -3,6 +3,8 @@
 //! `asort_keys_*` makes a key of 64 bits of each element; [`RUNS`] sorts runs of [`RUN`] keys with their columns; [`MERGE`]
 //! makes runs twice as long, until one is the row. The last merge writes columns alone.
 
+use crate::launch_heuristics::untyped;
+
 /// Columns that a workgroup of [`RUNS`] sorts in LDS.
 pub const RUN: u32 = 1024;
 /// Work-items of a workgroup of each of these kernels.
@@ -32,11 +34,10 @@ pub struct LongSort {
 impl LongSort {
     /// That of a kernel of an embedded module, both by name; `None` for kernels that are never replaced.
     pub fn of(module: &str, kernel: &str) -> Option<Self> {
-        let order = kernel.strip_prefix("asort_").filter(|_| module == "sort")?;
-        let (order, dtype) = order.split_once('_')?;
-        let flip = match order {
-            "asc" => 0,
-            "desc" => u64::MAX,
+        let (_, dtype) = kernel.rsplit_once('_')?;
+        let flip = match (module, untyped(kernel)) {
+            ("sort", "asort_asc") => 0,
+            ("sort", "asort_desc") => u64::MAX,
             _ => return None,
         };
         Some(Self {

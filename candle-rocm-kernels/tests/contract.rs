@@ -783,18 +783,20 @@ fn pairs_for_few_long_rows_take_what_they_get() {
     }
 }
 
-/// What geometries read of a launch are the kernels' arguments, in kind and size, and no row has more threads than its
-/// kernel's workgroup.
+/// What geometries read of a launch are the kernels' arguments, in kind and size, no row has more threads than its
+/// kernel's workgroup, and lists of geometries name no kernel that there is not.
 #[test]
 fn geometries_read_arguments_of_their_kernels() {
-    use kernels::launch_heuristics::LaunchHeuristic;
+    use kernels::launch_heuristics::{named, untyped, LaunchHeuristic};
     use std::cell::RefCell;
     let gpus = kernels::architectures().iter();
     for arch in gpus.filter(|arch| arch.starts_with("gfx")) {
         let mut kinds = BTreeSet::new();
+        let mut left: BTreeSet<_> = named().collect();
         for module in kernels::MODULES {
             let code = module.code_object(arch).expect("an embedded architecture");
             for (name, kernel) in support::kernels(&code) {
+                left.remove(&(module.name(), untyped(&name)));
                 let heuristic = LaunchHeuristic::of(module.name(), &name);
                 let read = RefCell::new(Vec::new());
                 heuristic.told(0, |parameter| {
@@ -819,6 +821,7 @@ fn geometries_read_arguments_of_their_kernels() {
             }
         }
         assert_eq!(kinds.len(), 6, "a geometry that no kernel has: {kinds:?}");
+        assert!(left.is_empty(), "{arch} has none of {left:?}");
     }
 }
 

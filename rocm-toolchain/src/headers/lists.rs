@@ -98,6 +98,11 @@ impl Header {
         Ok(header)
     }
 
+    /// Whether a macro has this name.
+    pub fn has(&self, list: &str) -> bool {
+        self.macros.contains_key(list)
+    }
+
     /// The rows of a list, whose first parameters are the macros that make rows: so many.
     ///
     /// # Errors
