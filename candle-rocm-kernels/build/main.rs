@@ -8,6 +8,8 @@ mod families;
 mod launches;
 mod lists;
 mod modules;
+mod numbers;
+mod split_rows;
 mod structs;
 
 use std::path::{Path, PathBuf};
@@ -44,6 +46,8 @@ fn run() -> Result<(), Failures> {
     lists::write(&kernels, &out).map_err(failed)?;
     families::write(&kernels, &out).map_err(failed)?;
     structs::write(&kernels, &out).map_err(failed)?;
+    numbers::write(&kernels, &out).map_err(failed)?;
+    split_rows::write(&kernels, &out).map_err(failed)?;
     let contents = Contents::new(vec![kernels.clone()]);
     let sources = compile::sources(&kernels, &contents).map_err(failed)?;
     launches::write(&sources, &kernels, &out).map_err(failed)?;

@@ -4,13 +4,14 @@
 
 use rocm_gpus::{Architecture, MatrixUnit};
 
+use crate::numbers::decode;
 use crate::processor::Processor;
 use crate::split::{self, Split};
 
 /// Work-items of a workgroup.
 pub const THREADS: u32 = 256;
 /// Splits of a sequence's keys at most, as many as work-items of the workgroup that puts them together.
-pub const MAX_SPLITS: u32 = 256;
+pub const MAX_SPLITS: u32 = decode::MAX_SPLITS;
 
 /// What the row of a head is rounded up to, and the queries of a key's group that a workgroup takes, one before several: the
 /// list of `kernels/attention/decode_kernels.cuh`.

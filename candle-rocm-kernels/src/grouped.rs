@@ -9,16 +9,23 @@ use rocm_gpus::Architecture;
 
 use crate::by_architecture::Lists;
 use crate::matmul::Tile;
+use crate::numbers::{experts, grouped};
 use crate::processor::Processor;
 use crate::skinny::{self, Measures};
 
 /// Elements of k that share a scale, and by which splits of k and groups along k begin.
-pub const DEPTH: usize = 128;
+pub const DEPTH: usize = grouped::SCALE_DEPTH as usize;
 /// Columns of C that have one group.
-pub const COLUMNS: usize = 128;
+pub const COLUMNS: usize = grouped::GROUP_COLUMNS as usize;
 
 /// The bit from which on a block's number says how many of its [`COLUMNS`] are in use, less one; below it is the group.
-pub const GROUP_BITS: u32 = 20;
+pub const GROUP_BITS: u32 = grouped::GROUP_BITS;
+
+// The kernels that number blocks stand before those of products, and have numbers of their own.
+const _: () = {
+    assert!(experts::EXPERTS_ROWS == grouped::GROUP_COLUMNS);
+    assert!(experts::EXPERTS_GROUP_BITS == GROUP_BITS);
+};
 
 /// Element types of A and B.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

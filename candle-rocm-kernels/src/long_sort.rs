@@ -4,11 +4,12 @@
 //! makes runs twice as long, until one is the row. The last merge writes columns alone.
 
 use crate::launch_heuristics::untyped;
+use crate::numbers::sort;
 
 /// Columns that a workgroup of [`RUNS`] sorts in LDS.
-pub const RUN: u32 = 1024;
+pub const RUN: u32 = sort::RUN;
 /// Work-items of a workgroup of each of these kernels.
-pub const THREADS: u32 = 256;
+pub const THREADS: u32 = sort::RUN_THREADS;
 /// Sorts runs: arguments keys, columns, rows (u32), columns of a row (u32).
 pub const RUNS: &str = "asort_runs";
 /// Merges runs: arguments keys, columns, keys and columns written, elements (u64), columns of a row (u32), run (u32).

@@ -1,21 +1,22 @@
 //! How products of quantised matrices with few vectors are shared out: modules `mmvq` and `chained`.
 
 use crate::gguf::{self, Format};
+use crate::numbers::{chained, mmvq};
 
 /// Elements with a scale of their own.
 pub const BLOCK: u32 = 32;
 /// Elements of a quantised vector that lie together: its length is a multiple of them, with zeros at the end.
-pub const TOGETHER: u32 = 256;
+pub const TOGETHER: u32 = mmvq::ACTIVATIONS;
 /// Their bytes: signed bytes, and then a scale and the sum of the elements, both f16, for each [`BLOCK`].
-pub const TOGETHER_BYTES: u32 = 288;
+pub const TOGETHER_BYTES: u32 = mmvq::ACTIVATION_BYTES;
 /// Threads of a workgroup of all kernels but `chained_*`.
-pub const THREADS: u32 = 128;
+pub const THREADS: u32 = mmvq::THREADS;
 /// Threads of a workgroup of `chained_*`: one makes a norm alone.
-pub const CHAINED_THREADS: u32 = 256;
+pub const CHAINED_THREADS: u32 = chained::THREADS;
 /// Elements of the result of `gated_*` that a workgroup makes.
 pub const GATED_ROWS: u32 = 2 * THREADS / GROUP;
 /// Threads that make one element of the result, unless more do.
-pub const GROUP: u32 = 32;
+pub const GROUP: u32 = mmvq::GROUP;
 /// Candle's own tests hold products of q4_0 with matrices of at most so many elements to the bits that CUDA gave; the
 /// kernels know it too.
 const CUDAS_BITS: u64 = 1024;

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use rocm_toolchain::headers::lists::Header;
-use rocm_toolchain::headers::structs;
 use rocm_toolchain::headers::tables::{Column, Kind, Sizes, Table};
+use rocm_toolchain::headers::{numbers, structs};
 use rocm_toolchain::Result;
 
 /// Names of lists, and fields.
@@ -239,5 +239,62 @@ fn structs_have_fields_alone() {
     assert_eq!(
         file.said(made).as_deref(),
         Some(":7: struct Problem has no end")
+    );
+}
+
+const NUMBERS: &str = "
+enum Grouping {
+    // Each by itself, of two.
+    GROUPING_BATCH,
+    GROUPING_K = 5, // from the fifth on
+    GROUPING_LAST,
+};
+enum Result : uint32_t { RESULT_F32, RESULT_F16 };
+static constexpr uint32_t COLUMNS = 128, BITS = 20;
+constexpr uint32_t BYTES = COLUMNS / 32 * 36;
+constexpr uint32_t LANES = WAVEFRONT / 2;
+";
+
+fn numbers_of(names: &[&str]) -> (File, Result<String>) {
+    let file = File::of(NUMBERS);
+    let made = numbers::rust(file.folder.path(), &[("shared", "kernels.cuh", names)]);
+    (file, made)
+}
+
+#[test]
+fn numbers_are_those_of_enums_and_constants() {
+    let (_file, made) = numbers_of(&["Grouping", "Result", "BITS", "COLUMNS", "BYTES"]);
+    let expected = [
+        ("GROUPING_BATCH", "0"),
+        ("GROUPING_K", "5"),
+        ("GROUPING_LAST", "6"),
+        ("RESULT_F32", "0"),
+        ("RESULT_F16", "1"),
+        ("BITS", "20"),
+        ("COLUMNS", "128"),
+        ("BYTES", "COLUMNS / 32 * 36"),
+    ];
+    let constant = |(name, value)| {
+        format!("    /// `{name}` of kernels/kernels.cuh.\n    pub const {name}: u32 = {value};\n")
+    };
+    let expected: String = expected.map(constant).concat();
+    let expected = format!("/// Numbers of `shared`.\npub mod shared {{\n{expected}}}\n");
+    assert_eq!(made.unwrap(), expected);
+}
+
+#[test]
+fn numbers_that_only_the_compiler_knows_are_refused() {
+    let said = |name| {
+        let (file, made) = numbers_of(&[name]);
+        file.said(made)
+    };
+    let computed = ":11: LANES = WAVEFRONT / 2: no value that Rust computes alike";
+    assert_eq!(said("LANES").as_deref(), Some(computed));
+    // What it is made of was not asked for.
+    let of_others = ":10: BYTES = COLUMNS / 32 * 36: no value that Rust computes alike";
+    assert_eq!(said("BYTES").as_deref(), Some(of_others));
+    assert_eq!(
+        said("ROWS").as_deref(),
+        Some(": no enum and no constant ROWS")
     );
 }

@@ -6,7 +6,9 @@
 //! | lists, as macros of rows | [`lists`] |
 //! | such lists by architecture, which become Rust's tables | [`tables`] |
 //! | structs that kernels are told | [`structs`] |
+//! | enums and constants | [`numbers`] |
 
 pub mod lists;
+pub mod numbers;
 pub mod structs;
 pub mod tables;
