@@ -94,9 +94,9 @@ impl SplitRows {
 
 /// How many workgroups should share each of so many rows, if the pair should replace the kernel.
 ///
-/// Rows of 128 KiB and more, at most one for two compute units, are cut into as many splits as give each compute unit two,
-/// but of no less than 16 KiB. On an NVIDIA H200 shorter rows take as long or longer in splits, as do more rows, if they
-/// are read twice. Of those that are read once each compute unit gets eight; and 64 MiB of any number of long rows are
+/// Rows of [`costs::LONG_ROW`] and more, at most one for two compute units, are cut into as many splits as give each compute
+/// unit its workgroups, but of no less than [`costs::PART_OF_ROW`]. On an NVIDIA H200 shorter rows take as long or longer in
+/// splits, as do more rows, if they are read twice. Of those that are read once [`costs::MANY_LONG_ROWS`] of any number are
 /// shared, since these may be columns, of which a workgroup then takes 32 instead of as few as leave work for all.
 pub fn splits(rows: u32, row: Row, compute_units: u32, reads_once: bool) -> Option<u32> {
     let bytes = row.elements * row.element_bytes;
@@ -104,7 +104,11 @@ pub fn splits(rows: u32, row: Row, compute_units: u32, reads_once: bool) -> Opti
     if bytes < costs::LONG_ROW.value as u64 || rows == 0 {
         return None;
     }
-    let wanted = (units * if reads_once { 8 } else { 2 }).div_ceil(rows);
+    let of_unit = match reads_once {
+        true => costs::WORKGROUPS_OF_ROWS_READ_ONCE,
+        false => costs::WORKGROUPS_OF_ROWS_READ_TWICE,
+    };
+    let wanted = (units * of_unit.value as u32).div_ceil(rows);
     if rows <= units / 2 {
         let splits = u64::from(wanted).min(BYTES.most(bytes));
         return (splits > 1).then_some(splits as u32);

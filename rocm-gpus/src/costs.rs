@@ -104,6 +104,10 @@ costs! {
     LONG_ROW 131072.0 "bytes", MeasuredH200;
     /// The least part of such a row.
     PART_OF_ROW 16384.0 "bytes", MeasuredH200;
+    /// Workgroups of each compute unit that share long rows, where they read them twice.
+    WORKGROUPS_OF_ROWS_READ_TWICE 2.0 "workgroups a compute unit", MeasuredH200;
+    /// Workgroups of each compute unit that share long rows, where they read them once.
+    WORKGROUPS_OF_ROWS_READ_ONCE 8.0 "workgroups a compute unit", MeasuredH200;
     /// Of long rows that are read once: beside so much a second launch for all of them costs little.
     MANY_LONG_ROWS 67108864.0 "bytes", Assumed;
 }
