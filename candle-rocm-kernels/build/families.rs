@@ -177,6 +177,24 @@ const FAMILIES: &[Family] = &[
             backward("BACKWARD_QUERIES", 1),
         ],
     },
+    Family {
+        header: "attention/decode_kernels.cuh",
+        out: "decode_kernels.rs",
+        tables: &[Table {
+            name: "KERNELS",
+            list: "ATTEND_KERNELS_",
+            callbacks: (1, 0),
+            row: "Listed",
+            columns: &[
+                number("elements"),
+                number("queries"),
+                number("matrix"),
+                // What follows the macro of rows.
+                of_kernels(word("more", &[("__VA_ARGS__", "")])),
+            ],
+            sizes: None,
+        }],
+    },
 ];
 
 /// What lists of skinny kernels have in common.

@@ -1,5 +1,5 @@
 //! Lists that kernels and host share, the same for all architectures: element types, activations, tiles of products without
-//! matrix units, kernels of decoding's attention, and why kernels trap. The headers have them, as tables of C macros; this
+//! matrix units, types of decoding's attention, and why kernels trap. The headers have them, as tables of C macros; this
 //! makes the Rust of them.
 
 use std::cmp::Reverse;
@@ -59,12 +59,6 @@ pub fn write(kernels: &Path, out: &Path) -> Result<()> {
     save(&out.join("gemm_tiles.rs"), &gemm_tiles(&gemm)?)?;
 
     let attend = Header::read(&kernels.join("attention/decode_kernels.cuh"))?;
-    let mut text = String::new();
-    for row in attend.rows("FOR_ATTEND", 1)? {
-        let [elements, queries] = row.numbers(0)?;
-        text += &format!("({elements}, {queries}), ");
-    }
-    save(&out.join("attend.rs"), &format!("&[{text}]\n"))?;
     let types = attend.rows("FOR_ATTEND_TYPES", 1)?;
     let types: Vec<_> = types.iter().map(|row| &row.arguments[0]).collect();
     save(&out.join("attend_types.rs"), &format!("&{types:?}\n"))?;

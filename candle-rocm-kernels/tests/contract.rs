@@ -979,15 +979,16 @@ fn attention_has_the_kernels_of_its_tables() {
 /// Decoding's attention: the kernels of its list, of each type, take its struct.
 #[test]
 fn decode_has_the_kernels_of_its_list() {
-    use kernels::decode::{ATTEND, ATTEND_TYPES, THREADS};
-    let names = |(elements, queries): &(u32, u32)| {
+    use kernels::decode::{Kernel, ATTEND_TYPES, THREADS};
+    let names = |(elements, queries): (u32, u32)| {
         let prefix = format!("attend_{elements}_{queries}_");
         let named = move |dtype: &&str| format!("{prefix}{dtype}");
         ATTEND_TYPES.iter().map(named).collect::<Vec<_>>()
     };
-    let listed: BTreeSet<String> = ATTEND.iter().flat_map(names).collect();
     let gpus = kernels::architectures().iter();
     for arch in gpus.filter(|arch| arch.starts_with("gfx")) {
+        let processor = kernels::Processor::of(arch);
+        let listed: BTreeSet<String> = Kernel::listed(processor).flat_map(names).collect();
         let code = kernels::ATTENTION_DECODE
             .code_object(arch)
             .expect("an embedded architecture");

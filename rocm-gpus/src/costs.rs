@@ -100,6 +100,10 @@ costs! {
     QUANTIZED_SUM 4.5 "microseconds", MeasuredH200;
     /// Beside [`QUANTIZED_SUM`], for a million partial sums.
     QUANTIZED_SUM_MILLION 1.7 "microseconds", MeasuredH200;
+    /// Keys that are worth a group of lanes that holds a row of them at a time, in attention of few queries.
+    ATTEND_KEYS_OF_GROUP 4.0 "keys", Assumed;
+    /// Workgroups of each compute unit that keys are shared out to, by groups of lanes, in attention of few queries.
+    ATTEND_WORKGROUPS 2.0 "workgroups a compute unit", MeasuredH200;
     /// The shortest row that several workgroups share where rows are few: they read it twice.
     LONG_ROW 131072.0 "bytes", MeasuredH200;
     /// The least part of such a row.
