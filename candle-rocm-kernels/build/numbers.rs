@@ -29,6 +29,7 @@ const NUMBERS: &[(&str, &str, &[&str])] = &[
         &["BLOCK_ELEMENTS", "BLOCK_BYTES"],
     ),
     ("mmq", "quantized/mmq.cu", &["THREADS", "ROWS"]),
+    ("mmvq", "quantized/formats.cuh", &["CUDAS_BITS"]),
     ("mmvq", "quantized/mmvq.cuh", &["GROUP"]),
     ("mmvq", "quantized/mmvq.cu", &["Result", "THREADS"]),
     (

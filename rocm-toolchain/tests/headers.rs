@@ -251,6 +251,7 @@ enum Grouping {
 };
 enum Result : uint32_t { RESULT_F32, RESULT_F16 };
 static constexpr uint32_t COLUMNS = 128, BITS = 20;
+constexpr uint64_t MOST = 1024;
 constexpr uint32_t BYTES = COLUMNS / 32 * 36;
 constexpr uint32_t LANES = WAVEFRONT / 2;
 ";
@@ -263,19 +264,20 @@ fn numbers_of(names: &[&str]) -> (File, Result<String>) {
 
 #[test]
 fn numbers_are_those_of_enums_and_constants() {
-    let (_file, made) = numbers_of(&["Grouping", "Result", "BITS", "COLUMNS", "BYTES"]);
+    let (_file, made) = numbers_of(&["Grouping", "Result", "BITS", "COLUMNS", "BYTES", "MOST"]);
     let expected = [
-        ("GROUPING_BATCH", "0"),
-        ("GROUPING_K", "5"),
-        ("GROUPING_LAST", "6"),
-        ("RESULT_F32", "0"),
-        ("RESULT_F16", "1"),
-        ("BITS", "20"),
-        ("COLUMNS", "128"),
-        ("BYTES", "COLUMNS / 32 * 36"),
+        ("GROUPING_BATCH", "u32", "0"),
+        ("GROUPING_K", "u32", "5"),
+        ("GROUPING_LAST", "u32", "6"),
+        ("RESULT_F32", "u32", "0"),
+        ("RESULT_F16", "u32", "1"),
+        ("BITS", "u32", "20"),
+        ("COLUMNS", "u32", "128"),
+        ("BYTES", "u32", "COLUMNS / 32 * 36"),
+        ("MOST", "u64", "1024"),
     ];
-    let constant = |(name, value)| {
-        format!("    /// `{name}` of kernels/kernels.cuh.\n    pub const {name}: u32 = {value};\n")
+    let constant = |(name, of, value)| {
+        format!("    /// `{name}` of kernels/kernels.cuh.\n    pub const {name}: {of} = {value};\n")
     };
     let expected: String = expected.map(constant).concat();
     let expected = format!("/// Numbers of `shared`.\npub mod shared {{\n{expected}}}\n");
@@ -288,10 +290,10 @@ fn numbers_that_only_the_compiler_knows_are_refused() {
         let (file, made) = numbers_of(&[name]);
         file.said(made)
     };
-    let computed = ":11: LANES = WAVEFRONT / 2: no value that Rust computes alike";
+    let computed = ":12: LANES = WAVEFRONT / 2: no value that Rust computes alike";
     assert_eq!(said("LANES").as_deref(), Some(computed));
     // What it is made of was not asked for.
-    let of_others = ":10: BYTES = COLUMNS / 32 * 36: no value that Rust computes alike";
+    let of_others = ":11: BYTES = COLUMNS / 32 * 36: no value that Rust computes alike";
     assert_eq!(said("BYTES").as_deref(), Some(of_others));
     assert_eq!(
         said("ROWS").as_deref(),

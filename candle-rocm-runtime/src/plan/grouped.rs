@@ -22,8 +22,7 @@ const OF_TILES: Split = Split {
     least_steps: 4,
     most: SPLITS[SPLITS.len() - 1],
 };
-/// Fewest rounds of a workgroup of a skinny product in a split of K, and most splits.
-const LEAST_ROUNDS: u64 = 2;
+/// Most splits of K of a skinny product.
 const MOST_SPLITS: u64 = 64;
 /// Most blocks of columns that are a grid's third dimension.
 const MOST_BLOCKS: usize = 65_535;
@@ -160,7 +159,7 @@ fn skinny_plan(element: Element, size: Size, processor: Processor, units: usize)
         * matrices;
     let split = Split {
         step: (shape.step << log2_slice_k).into(),
-        least_steps: LEAST_ROUNDS,
+        least_steps: skinny::LEAST_ROUNDS,
         most: MOST_SPLITS,
     };
     // Several splits where much of the GPU would have nothing to do.

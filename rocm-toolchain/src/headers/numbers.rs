@@ -1,4 +1,4 @@
-//! Numbers that kernels and host must agree on: enumerators, and constants of 32 bits without a sign.
+//! Numbers that kernels and host must agree on: enumerators, and constants without a sign.
 //!
 //! A constant's value is an expression of literals and of constants that were asked for before it: C and Rust compute the same of it.
 
@@ -10,7 +10,17 @@ use crate::error::{Error, Result};
 /// What is wrong in a line of a header.
 type Fault = (usize, String);
 
-/// The Rust of some numbers: `u32` constants, in a module of the first name for each header in the folder of kernels, of whose
+/// C's types of constants, and Rust's.
+const TYPES: [(&str, &str); 2] = [("uint32_t", "u32"), ("uint64_t", "u64")];
+
+/// A constant as Rust has it.
+struct Number {
+    name: String,
+    of: &'static str,
+    value: String,
+}
+
+/// The Rust of some numbers: constants, in a module of the first name for each header in the folder of kernels, of whose
 /// enums and constants the last names are.
 ///
 /// # Errors
@@ -26,9 +36,9 @@ pub fn rust(kernels: &Path, numbers: &[(&str, &str, &[&str])]) -> Result<String>
             let found = numbers_of(&source, name, &known);
             known.extend(found.map_err(|(line, reason)| Error::header(&path, line, reason))?);
         }
-        for (name, value) in known {
+        for Number { name, of, value } in known {
             *text += &format!(
-                "    /// `{name}` of kernels/{header}.\n    pub const {name}: u32 = {value};\n"
+                "    /// `{name}` of kernels/{header}.\n    pub const {name}: {of} = {value};\n"
             );
         }
     }
@@ -42,14 +52,14 @@ pub fn rust(kernels: &Path, numbers: &[(&str, &str, &[&str])]) -> Result<String>
 fn numbers_of(
     source: &str,
     name: &str,
-    known: &[(String, String)],
-) -> std::result::Result<Vec<(String, String)>, Fault> {
+    known: &[Number],
+) -> std::result::Result<Vec<Number>, Fault> {
     match after(
         source,
         &[&format!("enum {name} {{"), &format!("enum {name} :")],
     ) {
         Some(at) => enumerators(source, at),
-        None => constant(source, name, known).map(|value| vec![(name.to_string(), value)]),
+        None => constant(source, name, known).map(|constant| vec![constant]),
     }
 }
 
@@ -66,7 +76,7 @@ fn line_of(source: &str, at: usize) -> usize {
 }
 
 /// The enumerators of the enum that begins here, each with its number.
-fn enumerators(source: &str, at: usize) -> std::result::Result<Vec<(String, String)>, Fault> {
+fn enumerators(source: &str, at: usize) -> std::result::Result<Vec<Number>, Fault> {
     let line = line_of(source, at);
     let body = source[at..]
         .split_once('{')
@@ -93,21 +103,25 @@ fn enumerators(source: &str, at: usize) -> std::result::Result<Vec<(String, Stri
             Some(number) if is_name(name) => number,
             _ => return Err((line, format!("{item}: no enumerator with a number"))),
         };
-        found.push((name.to_string(), number.to_string()));
+        found.push(Number {
+            name: name.to_string(),
+            of: "u32",
+            value: number.to_string(),
+        });
         next = number + 1;
     }
     Ok(found)
 }
 
-/// The value of the constant of this name, as Rust has it.
-fn constant(
-    source: &str,
-    name: &str,
-    known: &[(String, String)],
-) -> std::result::Result<String, Fault> {
+/// The constant of this name.
+fn constant(source: &str, name: &str, known: &[Number]) -> std::result::Result<Number, Fault> {
     for (number, text) in source.lines().enumerate() {
         let declared = text.strip_prefix("static ").unwrap_or(text);
-        let Some(declared) = declared.strip_prefix("constexpr uint32_t ") else {
+        let declared = declared
+            .strip_prefix("constexpr ")
+            .and_then(|rest| rest.split_once(' '));
+        let of = |(of, rest)| Some((TYPES.iter().find(|(c, _)| *c == of)?.1, rest));
+        let Some((of, declared)) = declared.and_then(of) else {
             continue;
         };
         let declared = declared.split(';').next().unwrap_or_default().split(',');
@@ -116,25 +130,28 @@ fn constant(
             continue;
         };
         let value = value.trim();
-        return match is_expression(value, known) {
-            true => Ok(value.to_string()),
-            false => Err((
-                number + 1,
-                format!("{name} = {value}: no value that Rust computes alike"),
-            )),
-        };
+        if !is_expression(value, known) {
+            let reason = format!("{name} = {value}: no value that Rust computes alike");
+            return Err((number + 1, reason));
+        }
+        return Ok(Number {
+            name: name.to_string(),
+            of,
+            value: value.to_string(),
+        });
     }
     Err((0, format!("no enum and no constant {name}")))
 }
 
 /// Whether this is an expression of literals and known names.
-fn is_expression(text: &str, known: &[(String, String)]) -> bool {
+fn is_expression(text: &str, known: &[Number]) -> bool {
     let is_operator = |c: char| " +-*/<>()".contains(c);
     let words = text.split(is_operator).filter(|word| !word.is_empty());
     let mut words = words.peekable();
     words.peek().is_some()
-        && words
-            .all(|word| word.parse::<u32>().is_ok() || known.iter().any(|(name, _)| name == word))
+        && words.all(|word| {
+            word.parse::<u32>().is_ok() || known.iter().any(|number| number.name == word)
+        })
 }
 
 fn is_name(text: &str) -> bool {
