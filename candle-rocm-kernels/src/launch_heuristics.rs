@@ -148,8 +148,8 @@ const WORKGROUPS_PER_UNIT: u32 = 16;
 const WAVEFRONT: u32 = 64;
 /// Rows that a workgroup makes at most: as many as 32 work-items can hold, of 16 bytes each.
 const MOST_ROWS: u32 = 32;
-/// Workgroups that every GPU allows along the second dimension of a grid.
-pub(crate) const MOST_ALONG_Y: u32 = 65_535;
+/// Workgroups that every GPU allows along the second dimension of a grid, and along the third.
+pub const MAX_GRID_YZ: u32 = 65_535;
 /// What 32 bits count, in which Candle computes grids.
 pub const MOST_COUNTED: u64 = u32::MAX as u64;
 /// What 31 bits count, in which Candle passes the columns to sort.
@@ -334,7 +334,7 @@ impl LaunchHeuristic {
             Self::LoopsOverY => {
                 let [x, y, z] = asked.workgroups;
                 Grid {
-                    workgroups: [x, y.min(MOST_ALONG_Y), z],
+                    workgroups: [x, y.min(MAX_GRID_YZ), z],
                     ..asked
                 }
             }

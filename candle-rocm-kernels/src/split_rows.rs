@@ -7,7 +7,7 @@
 
 use rocm_gpus::costs;
 
-use crate::launch_heuristics::{untyped, Row, MOST_ALONG_Y};
+use crate::launch_heuristics::{untyped, Row, MAX_GRID_YZ};
 use crate::numbers;
 use crate::split::Split;
 use crate::Module;
@@ -114,7 +114,7 @@ pub fn splits(rows: u32, row: Row, compute_units: u32, reads_once: bool) -> Opti
         return (splits > 1).then_some(splits as u32);
     }
     let is_worth_it = bytes * u64::from(rows) >= costs::MANY_LONG_ROWS.value as u64;
-    (reads_once && rows <= MOST_ALONG_Y && is_worth_it).then_some(wanted)
+    (reads_once && rows <= MAX_GRID_YZ && is_worth_it).then_some(wanted)
 }
 
 #[cfg(test)]
