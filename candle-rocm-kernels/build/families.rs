@@ -42,11 +42,11 @@ const OPERANDS: &[(&str, &str)] = &[
 ];
 const SCHEDULES: &[(&str, &str)] = &[
     ("Tile", "Schedule::Tile"),
-    ("Lines", "Schedule::Lines"),
+    ("Pipelined", "Schedule::Pipelined"),
     ("Direct", "Schedule::Direct"),
 ];
 const OWN_ROWS: &[(&str, &str)] = &[("Registers", ""), ("Lds", "")];
-const GROUPED_SCHEDULES: &[(&str, &str)] = &[("Tile", ""), ("Lines", ""), ("Rows", "")];
+const GROUPED_SCHEDULES: &[(&str, &str)] = &[("Tile", ""), ("Pipelined", ""), ("Rows", "")];
 /// Whether workgroups of a launch hand sums over.
 const REDUCTIONS: &[(&str, &str)] = &[("InKernel", "true"), ("SeparateKernel", "false")];
 /// Whether A's rows are together, by the letter of the operation.

@@ -98,7 +98,7 @@ enum Schedule {
     /// Operands go through registers to LDS (kernels/matmul/main_loop/tile.cuh).
     Tile,
     /// By whole lines of memory (kernels/matmul/main_loop/pipelined.cuh).
-    Lines,
+    Pipelined,
     /// Operands are copied straight to LDS (kernels/matmul/main_loop/direct.cuh).
     Direct,
 }
@@ -143,7 +143,7 @@ fn of_processor(processor: Processor) -> impl Iterator<Item = &'static Kernel> {
 /// multiply behind everything else.
 pub fn reads_whole_cache_lines(processor: Processor, dtype: Dtype, tile: Tile) -> bool {
     let kernel = Kernel::of(processor, dtype, tile);
-    kernel.is_some_and(|kernel| kernel.schedule == Schedule::Lines)
+    kernel.is_some_and(|kernel| kernel.schedule == Schedule::Pipelined)
 }
 
 /// K-blocks of 128 bytes of k that a workgroup of the kernels of `dtype` with `tile` has on their way at once: two where

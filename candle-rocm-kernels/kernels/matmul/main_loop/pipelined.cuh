@@ -367,7 +367,7 @@ __device__ __forceinline__ void schedule_instruction_groups() {
 // What a workgroup has during its main loop, and the clusters of its schedule, whose instructions
 // schedule_instruction_groups() puts in order. Fragments have two sets: a step's are read while those of the step
 // before are multiplied.
-template <class T, class S, Op OP_A, Op OP_B, template <class, class> class GemmTraits> struct LinesLoop {
+template <class T, class S, Op OP_A, Op OP_B, template <class, class> class GemmTraits> struct PipelinedLoop {
     using Problem = typename GemmTraits<T, S>::Problem;
     using Atom = MmaAtom<T>;
     using KBlocks = PipelinedKBlocks<T, S, OP_A == Op::T, OP_B == Op::N>;
@@ -537,7 +537,7 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Gemm
 // Grid: x tiles, y splits of k, z batch. Workgroup: S::THREADS.
 template <class T, class S, Op OP_A, Op OP_B, template <class, class> class GemmTraits = Plain>
 __device__ __forceinline__ void matmul_pipelined(const typename GemmTraits<T, S>::Problem &problem) {
-    using Loop = LinesLoop<T, S, OP_A, OP_B, GemmTraits>;
+    using Loop = PipelinedLoop<T, S, OP_A, OP_B, GemmTraits>;
     using KBlocks = typename Loop::KBlocks;
     using KBlockA = typename Loop::KBlockA;
     using KBlockB = typename Loop::KBlockB;
