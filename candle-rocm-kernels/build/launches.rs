@@ -105,9 +105,7 @@ fn how(row: &Row, first: usize) -> Result<String> {
             format!("loops({elements}, Count::Longest)")
         }
         ["AnyGrid", elements, of @ ("Sizes" | "Words" | "Shared" | "Narrow"), numbers @ ..]
-            if is_number(elements)
-                && !numbers.is_empty()
-                && numbers.iter().all(|word| is_number(word)) =>
+            if is_number(elements) && !numbers.is_empty() && numbers.iter().all(is_number) =>
         {
             format!("loops({elements}, Count::{of}(&[{}]))", numbers.join(", "))
         }

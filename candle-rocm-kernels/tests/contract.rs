@@ -792,11 +792,11 @@ fn geometries_read_arguments_of_their_kernels() {
     let gpus = kernels::architectures().iter();
     for arch in gpus.filter(|arch| arch.starts_with("gfx")) {
         let mut kinds = BTreeSet::new();
-        let mut left: BTreeSet<_> = named().collect();
+        let mut left: Vec<_> = named().collect();
         for module in kernels::MODULES {
             let code = module.code_object(arch).expect("an embedded architecture");
             for (name, kernel) in support::kernels(&code) {
-                left.remove(&(module.name(), untyped(&name)));
+                left.retain(|of| *of != (module.name(), untyped(&name)));
                 let heuristic = LaunchHeuristic::of(module.name(), &name);
                 let read = RefCell::new(Vec::new());
                 heuristic.told(0, |parameter| {
