@@ -464,9 +464,14 @@ fn host() -> Vec<Entry> {
         };
         entry(Group::Host, case, true)
     };
-    // The last product takes a tile, those before it few columns.
+    // The last product of Candle's takes a tile, those before it few columns. Products in FP8 have scales of 128 elements.
+    let larger = [
+        ("matmul", 64),
+        ("fp8_product", 128),
+        ("grouped_product", 128),
+    ];
     let links = LINKS.into_iter().map(|link| (link, 4));
-    links.chain([("matmul", 64)]).map(of).collect()
+    links.chain(larger).map(of).collect()
 }
 
 fn models() -> Vec<Entry> {
@@ -541,6 +546,10 @@ mod tests {
         };
         assert_eq!(asked("matmul"), [(vec![4, 4], true), (vec![64, 64], true)]);
         assert_eq!(asked("affine"), [(vec![4, 4], false)]);
+        // Nobody else multiplies these.
+        for op in ["fp8_product", "grouped_product"] {
+            assert_eq!(asked(op), [(vec![128, 128], false)]);
+        }
     }
 
     #[test]

@@ -1,50 +1,11 @@
-//! Families of kernels, which describe themselves: a header lists a family's kernels for each architecture, in rows of plain
-//! data, and this makes the Rust of them.
+//! Families of kernels, which describe themselves: the columns of their lists, by architecture.
 
 use std::path::Path;
 
-use crate::macros::{Header, Row};
-
-/// What a column holds.
-enum Kind {
-    /// A number.
-    Number,
-    /// One of these words, each with its Rust.
-    Word(&'static [(&'static str, &'static str)]),
-}
-
-/// A column of a row, which becomes the field of that name, if not the kernels alone want it.
-struct Column {
-    name: &'static str,
-    kind: Kind,
-    is_field: bool,
-}
-
-/// A static with the columns of C that kernels are for, by what else they are for.
-struct Sizes {
-    /// The static.
-    name: &'static str,
-    /// The Rust type of its rows.
-    row: &'static str,
-    /// The columns that are the key.
-    keys: &'static [usize],
-    /// The column that is listed.
-    size: usize,
-}
-
-/// Rows of one kind.
-struct Table {
-    /// The static that has them.
-    name: &'static str,
-    /// The lists' names without the architecture.
-    list: &'static str,
-    /// How many macros the lists are given, and which of them makes these rows.
-    callbacks: (usize, usize),
-    /// The Rust type of a row.
-    row: &'static str,
-    columns: &'static [Column],
-    sizes: Option<Sizes>,
-}
+use crate::save;
+use rocm_toolchain::headers::lists::Header;
+use rocm_toolchain::headers::tables::{Column, Kind, Sizes, Table};
+use rocm_toolchain::Result;
 
 /// A file of Rust, made of a header.
 struct Family {
@@ -81,11 +42,11 @@ const OPERANDS: &[(&str, &str)] = &[
 ];
 const SCHEDULES: &[(&str, &str)] = &[
     ("Tile", "Schedule::Tile"),
-    ("Lines", "Schedule::Lines"),
+    ("Pipelined", "Schedule::Pipelined"),
     ("Direct", "Schedule::Direct"),
 ];
 const OWN_ROWS: &[(&str, &str)] = &[("Registers", ""), ("Lds", "")];
-const GROUPED_SCHEDULES: &[(&str, &str)] = &[("Tile", ""), ("Lines", ""), ("Rows", "")];
+const GROUPED_SCHEDULES: &[(&str, &str)] = &[("Tile", ""), ("Pipelined", ""), ("Rows", "")];
 /// Whether workgroups of a launch hand sums over.
 const REDUCTIONS: &[(&str, &str)] = &[("InKernel", "true"), ("SeparateKernel", "false")];
 /// Whether A's rows are together, by the letter of the operation.
@@ -131,12 +92,7 @@ const FAMILIES: &[Family] = &[
             columns: &[
                 word("rows_together", FORMS),
                 word("dtype", DTYPES),
-                number("columns"),
-                word("lanes_multiply", UNITS),
-                number("lanes"),
-                number("threads"),
-                number("rows"),
-                number("step"),
+                MEASURES,
                 number("lds_kib"),
             ],
             sizes: Some(Sizes {
@@ -155,15 +111,7 @@ const FAMILIES: &[Family] = &[
             list: "NORMED_KERNELS_",
             callbacks: (1, 0),
             row: "Normed",
-            columns: &[
-                word("dtype", DTYPES),
-                number("columns"),
-                word("lanes_multiply", UNITS),
-                number("lanes"),
-                number("threads"),
-                number("rows"),
-                number("step"),
-            ],
+            columns: &[word("dtype", DTYPES), MEASURES],
             sizes: None,
         }],
     },
@@ -195,15 +143,7 @@ const FAMILIES: &[Family] = &[
                 list: "GROUPED_KERNELS_",
                 callbacks: (2, 1),
                 row: "Skinny",
-                columns: &[
-                    word("operands", OPERANDS),
-                    number("columns"),
-                    word("lanes_multiply", UNITS),
-                    number("lanes"),
-                    number("threads"),
-                    number("rows"),
-                    number("step"),
-                ],
+                columns: &[word("operands", OPERANDS), MEASURES],
                 sizes: Some(Sizes {
                     name: "SKINNY_COLUMNS",
                     row: "((Element, bool), &'static [u32])",
@@ -237,7 +177,42 @@ const FAMILIES: &[Family] = &[
             backward("BACKWARD_QUERIES", 1),
         ],
     },
+    Family {
+        header: "attention/decode_kernels.cuh",
+        out: "decode_kernels.rs",
+        tables: &[Table {
+            name: "KERNELS",
+            list: "ATTEND_KERNELS_",
+            callbacks: (1, 0),
+            row: "Listed",
+            columns: &[
+                number("elements"),
+                number("queries"),
+                number("matrix"),
+                // What follows the macro of rows.
+                of_kernels(word("more", &[("__VA_ARGS__", "")])),
+            ],
+            sizes: None,
+        }],
+    },
 ];
+
+/// What lists of skinny kernels have in common.
+const MEASURES: Column = Column {
+    name: "measures",
+    kind: Kind::Struct(
+        "Measures",
+        &[
+            number("columns"),
+            word("lanes_multiply", UNITS),
+            number("lanes"),
+            number("threads"),
+            number("rows"),
+            number("step"),
+        ],
+    ),
+    is_field: true,
+};
 
 /// A table of module `backward`: the rows that one of its lists' two macros makes.
 const fn backward(name: &'static str, callback: usize) -> Table {
@@ -289,102 +264,14 @@ const fn of_kernels(column: Column) -> Column {
 ///
 /// # Errors
 /// A header cannot be read, lacks a list for an architecture, or has a row that is none; or a file cannot be written.
-pub fn write(kernels: &Path, out: &Path) -> Result<(), String> {
+pub fn write(kernels: &Path, out: &Path) -> Result<()> {
     for family in FAMILIES {
         let header = Header::read(&kernels.join(family.header))?;
         let mut text = String::new();
         for table in family.tables {
-            text += &table.rust(&header)?;
+            text += &table.rust(&header, &ARCHITECTURES)?;
         }
-        let file = out.join(family.out);
-        std::fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
+        save(&out.join(family.out), &text)?;
     }
     Ok(())
-}
-
-impl Table {
-    /// The statics of all architectures' rows.
-    fn rust(&self, header: &Header) -> Result<String, String> {
-        let is_known = |of: &str| ARCHITECTURES.iter().any(|(named, _)| *named == of);
-        header.knows_lists(self.list, is_known)?;
-        let (mut rows, mut sizes) = (String::new(), String::new());
-        for (architecture, field) in ARCHITECTURES {
-            let (callbacks, callback) = self.callbacks;
-            let mut found = header.rows(&format!("{}{architecture}", self.list), callbacks)?;
-            found.retain(|row| row.callback == callback);
-            let values = found.iter().map(|row| self.values(row));
-            let values = values.collect::<Result<Vec<_>, String>>()?;
-            rows += &format!("    {field}: &[\n{}    ],\n", self.rows(&values));
-            if let Some(of) = &self.sizes {
-                sizes += &format!("    {field}: &[\n{}    ],\n", of.rows(&values));
-            }
-        }
-        let text = |name: &str, row: &str, rows: &str| {
-            format!("static {name}: Lists<{row}> = Lists {{\n{rows}}};\n")
-        };
-        let of_sizes = self.sizes.as_ref();
-        let of_sizes = of_sizes.map(|of| text(of.name, of.row, &sizes));
-        Ok(text(self.name, self.row, &rows) + &of_sizes.unwrap_or_default())
-    }
-
-    /// The Rust of a row's values.
-    fn values(&self, row: &Row) -> Result<Vec<String>, String> {
-        let (found, known) = (row.arguments.len(), self.columns.len());
-        if found != known {
-            return Err(format!("{}: {found} columns, not {known}", row.place));
-        }
-        let fields = self.columns.iter().zip(&row.arguments);
-        let rust = fields.map(|(column, value)| column.rust(value));
-        let rust: Result<_, String> = rust.collect();
-        rust.map_err(|error| format!("{}: {error}", row.place))
-    }
-
-    fn rows(&self, values: &[Vec<String>]) -> String {
-        let row = |values: &Vec<String>| {
-            let fields = self.columns.iter().zip(values);
-            let fields = fields.filter(|(column, _)| column.is_field);
-            let fields: Vec<_> = fields
-                .map(|(column, value)| format!("{}: {value}", column.name))
-                .collect();
-            format!("        {} {{ {} }},\n", self.row, fields.join(", "))
-        };
-        values.iter().map(row).collect()
-    }
-}
-
-impl Sizes {
-    fn rows(&self, values: &[Vec<String>]) -> String {
-        let mut found: Vec<(String, Vec<&str>)> = Vec::new();
-        for row in values {
-            let key: Vec<_> = self.keys.iter().map(|&key| row[key].as_str()).collect();
-            let (key, size) = (key.join(", "), row[self.size].as_str());
-            match found.iter_mut().find(|(known, _)| *known == key) {
-                Some((_, sizes)) => sizes.push(size),
-                None => found.push((key, vec![size])),
-            }
-        }
-        let row = |(key, sizes): &(String, Vec<&str>)| {
-            format!("        ({key}, &[{}]),\n", sizes.join(", "))
-        };
-        found.iter().map(row).collect()
-    }
-}
-
-impl Column {
-    fn rust(&self, value: &str) -> Result<String, String> {
-        let name = self.name;
-        match self.kind {
-            Kind::Number => match value.parse::<u32>() {
-                Ok(number) => Ok(number.to_string()),
-                Err(error) => Err(format!("{name} {value}: {error}")),
-            },
-            Kind::Word(words) => match words.iter().find(|(word, _)| *word == value) {
-                Some((_, rust)) => Ok(rust.to_string()),
-                None => {
-                    let words: Vec<_> = words.iter().map(|(word, _)| *word).collect();
-                    Err(format!("{name} {value}: none of {}", words.join(", ")))
-                }
-            },
-        }
-    }
 }

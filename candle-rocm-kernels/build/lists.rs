@@ -1,19 +1,22 @@
-//! Lists that kernels and host share, the same for all architectures: element types, activations, kernels of rows, tiles of
-//! products without matrix units, kernels of decoding's attention, and why kernels trap. The headers have them, as tables of
-//! C macros; this makes the Rust of them.
+//! Lists that kernels and host share, the same for all architectures: element types, activations, tiles of products without
+//! matrix units, types of decoding's attention, and why kernels trap. The headers have them, as tables of C macros; this
+//! makes the Rust of them.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use rocm_toolchain::headers::lists::Header;
+use rocm_toolchain::Result;
+
 use crate::families::ARCHITECTURES;
-use crate::macros::Header;
+use crate::save;
 
 /// Writes a file of each list to `out`.
 ///
 /// # Errors
 /// A header cannot be read, or has no such list or one with other rows; or a file cannot be written.
-pub fn write(kernels: &Path, out: &Path) -> Result<(), String> {
+pub fn write(kernels: &Path, out: &Path) -> Result<()> {
     let dtypes = Header::read(&kernels.join("portable/dtypes.cuh"))?;
     let mut text = String::new();
     for (list, kind) in [
@@ -28,7 +31,7 @@ pub fn write(kernels: &Path, out: &Path) -> Result<(), String> {
             let end = digits.find(|c: char| !c.is_ascii_digit());
             let bits: u64 = digits[..end.unwrap_or(digits.len())]
                 .parse()
-                .map_err(|error| format!("{}: {name}: {error}", row.place))?;
+                .map_err(|error| row.error(format!("{name}: {error}")))?;
             text += &format!(
                 "Dtype {{ name: {name:?}, bytes: {}, kind: Kind::{kind} }},\n",
                 bits / 8
@@ -41,7 +44,7 @@ pub fn write(kernels: &Path, out: &Path) -> Result<(), String> {
     let (mut constants, mut all) = (String::new(), String::new());
     for row in activations.rows("FOR_ACTIVATIONS", 1)? {
         let [name, _, number, ..] = row.arguments.as_slice() else {
-            return Err(format!("{}: {:?}", row.place, row.arguments));
+            return Err(row.strange());
         };
         let constant = name.to_uppercase();
         constants += &format!(
@@ -52,22 +55,10 @@ pub fn write(kernels: &Path, out: &Path) -> Result<(), String> {
     let text = format!("{constants}/// All of them.\npub const ALL: &[Activation] = &[{all}];\n");
     save(&out.join("activations.rs"), &text)?;
 
-    let rows = Header::read(&kernels.join("norms/row_kernels.cuh"))?;
-    save(&out.join("row_kernels.rs"), &row_kernels(&rows)?)?;
-
     let gemm = Header::read(&kernels.join("matmul/gemm_kernels.cuh"))?;
     save(&out.join("gemm_tiles.rs"), &gemm_tiles(&gemm)?)?;
 
     let attend = Header::read(&kernels.join("attention/decode_kernels.cuh"))?;
-    let mut text = String::new();
-    for row in attend.rows("FOR_ATTEND", 1)? {
-        let numbers = [&row.arguments[0], &row.arguments[1]].map(|number| number.parse::<u32>());
-        let [Ok(elements), Ok(queries)] = numbers else {
-            return Err(format!("{}: {:?}", row.place, row.arguments));
-        };
-        text += &format!("({elements}, {queries}), ");
-    }
-    save(&out.join("attend.rs"), &format!("&[{text}]\n"))?;
     let types = attend.rows("FOR_ATTEND_TYPES", 1)?;
     let types: Vec<_> = types.iter().map(|row| &row.arguments[0]).collect();
     save(&out.join("attend_types.rs"), &format!("&{types:?}\n"))?;
@@ -76,58 +67,30 @@ pub fn write(kernels: &Path, out: &Path) -> Result<(), String> {
     let mut text = String::new();
     for row in reports.rows("FOR_REASONS", 1)? {
         let [name, number] = row.arguments.as_slice() else {
-            return Err(format!("{}: {:?}", row.place, row.arguments));
+            return Err(row.strange());
         };
         text += &format!("const {}: u32 = {number};\n", name.to_uppercase());
     }
     save(&out.join("reasons.rs"), &text)
 }
 
-/// The kernels of rows: module, name without the type, and geometry.
-fn row_kernels(header: &Header) -> Result<String, String> {
-    let mut text = String::new();
-    for row in header.rows("FOR_ROW_KERNELS", 1)? {
-        let strange = || format!("{}: {:?}", row.place, row.arguments);
-        let [module, kernel, axis, numbers @ ..] = row.arguments.as_slice() else {
-            return Err(strange());
-        };
-        let axis = match axis.as_str() {
-            "x" => 0,
-            "y" => 1,
-            _ => return Err(strange()),
-        };
-        let numbers: Result<Vec<u32>, _> = numbers.iter().map(|word| word.parse()).collect();
-        let Ok(&[length, vectors, numbers, threads]) = numbers.as_deref() else {
-            return Err(strange());
-        };
-        text += &format!(
-            "({module:?}, {kernel:?}, rows_of({axis}, {length}, {vectors}, {numbers}, {threads})),\n"
-        );
-    }
-    Ok(format!("&[\n{text}]\n"))
-}
-
 /// The tiles of module `gemm`, largest first: its list's, of all architectures.
-fn gemm_tiles(header: &Header) -> Result<String, String> {
+fn gemm_tiles(header: &Header) -> Result<String> {
     // (rows, columns), threads, types.
     type Tiles = BTreeMap<Reverse<(u32, u32)>, (u32, BTreeSet<String>)>;
-    let tiles_of = |architecture: &str| -> Result<Tiles, String> {
+    let tiles_of = |architecture: &str| -> Result<Tiles> {
         let mut tiles = Tiles::new();
         let rows = header.rows(&format!("GEMM_KERNELS_{architecture}"), 3)?;
         for row in rows.iter().filter(|row| row.callback == 0) {
-            let strange = || format!("{}: {:?}", row.place, row.arguments);
-            let [dtype, numbers @ ..] = row.arguments.as_slice() else {
-                return Err(strange());
+            let [dtype, _, _, _, _] = row.arguments.as_slice() else {
+                return Err(row.strange());
             };
-            let numbers: Result<Vec<u32>, _> = numbers.iter().map(|word| word.parse()).collect();
-            let Ok(&[rows, columns, thread_rows, thread_columns]) = numbers.as_deref() else {
-                return Err(strange());
-            };
+            let [rows, columns, thread_rows, thread_columns] = row.numbers(1)?;
             let threads = rows * columns / (thread_rows * thread_columns);
             let tile = tiles.entry(Reverse((rows, columns)));
             let (of_tile, dtypes) = tile.or_insert((threads, BTreeSet::new()));
             if *of_tile != threads || !dtypes.insert(dtype.clone()) {
-                return Err(strange());
+                return Err(row.strange());
             }
         }
         Ok(tiles)
@@ -135,9 +98,8 @@ fn gemm_tiles(header: &Header) -> Result<String, String> {
     let tiles = tiles_of(ARCHITECTURES[0].0)?;
     for (architecture, _) in ARCHITECTURES {
         if tiles_of(architecture)? != tiles {
-            return Err(format!(
-                "GEMM_KERNELS_{architecture} has other tiles than others"
-            ));
+            let reason = format!("GEMM_KERNELS_{architecture} has other tiles than others");
+            return Err(header.error(reason));
         }
     }
     let row = |(Reverse((rows, columns)), (threads, dtypes)): (&Reverse<_>, &(u32, _))| {
@@ -150,8 +112,4 @@ fn gemm_tiles(header: &Header) -> Result<String, String> {
         "/// Every tile, largest first.\npub const TILES: [Tile; {}] = [\n{rows}];\n",
         tiles.len()
     ))
-}
-
-fn save(file: &Path, text: &str) -> Result<(), String> {
-    std::fs::write(file, text).map_err(|error| format!("{}: {error}", file.display()))
 }

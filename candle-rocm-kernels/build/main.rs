@@ -5,9 +5,11 @@
 //! `ROCM_PATH`.
 
 mod families;
+mod launches;
 mod lists;
-mod macros;
 mod modules;
+mod numbers;
+mod split_rows;
 mod structs;
 
 use std::path::{Path, PathBuf};
@@ -44,8 +46,11 @@ fn run() -> Result<(), Failures> {
     lists::write(&kernels, &out).map_err(failed)?;
     families::write(&kernels, &out).map_err(failed)?;
     structs::write(&kernels, &out).map_err(failed)?;
+    numbers::write(&kernels, &out).map_err(failed)?;
+    split_rows::write(&kernels, &out).map_err(failed)?;
     let contents = Contents::new(vec![kernels.clone()]);
     let sources = compile::sources(&kernels, &contents).map_err(failed)?;
+    launches::write(&sources, &kernels, &out).map_err(failed)?;
     modules::write(&sources, &out).map_err(failed)?;
 
     // docs.rs has no GPU compiler either.
@@ -140,6 +145,11 @@ fn report_cache(cache: &Cache) {
     }
 }
 
+/// Writes a file that the library includes.
+fn save(file: &Path, text: &str) -> Result<(), Error> {
+    std::fs::write(file, text).map_err(Error::file(file))
+}
+
 fn environment(name: &str) -> Result<String, Failures> {
     std::env::var(name).map_err(|error| failed(format!("{name}: {error}")))
 }
@@ -204,6 +214,5 @@ fn write_table(
         }
         text += "];\n";
     }
-    let file = out.join("embedded.rs");
-    std::fs::write(&file, text).map_err(Error::file(&file))
+    save(&out.join("embedded.rs"), &text)
 }

@@ -1,6 +1,11 @@
-//! Structs that kernels are told: the headers declare them, and this makes the layouts that the host's are held to.
+//! Structs that kernels are told, and parts of them: the headers declare them, and the host's are held to their layouts.
 
 use std::path::Path;
+
+use rocm_toolchain::headers::structs;
+use rocm_toolchain::Result;
+
+use crate::save;
 
 /// A header, and those of its structs that are arguments or parts of them.
 const STRUCTS: &[(&str, &[&str])] = &[
@@ -21,136 +26,10 @@ const STRUCTS: &[(&str, &[&str])] = &[
     ("attention/decode_problem.cuh", &["AttendProblem"]),
 ];
 
-/// C's types, with their bytes, which are their alignment too.
-const TYPES: &[(&str, usize)] = &[
-    ("int8_t", 1),
-    ("uint8_t", 1),
-    ("int16_t", 2),
-    ("uint16_t", 2),
-    ("int32_t", 4),
-    ("uint32_t", 4),
-    ("float", 4),
-    ("int64_t", 8),
-    ("uint64_t", 8),
-    ("double", 8),
-];
-const POINTER: usize = 8;
-
-/// A struct as the compiler lays it out.
-struct Layout {
-    name: String,
-    bytes: usize,
-    alignment: usize,
-    /// Name, offset, bytes.
-    fields: Vec<(String, usize, usize)>,
-}
-
 /// Writes `arguments.rs` to `out`: a constant for each struct.
 ///
 /// # Errors
 /// A header cannot be read, lacks a struct, or has one with something else than fields; or the file cannot be written.
-pub fn write(kernels: &Path, out: &Path) -> Result<(), String> {
-    let mut known = Vec::new();
-    let mut text = String::new();
-    for (header, names) in STRUCTS {
-        let path = kernels.join(header);
-        let source = std::fs::read_to_string(&path);
-        let source = source.map_err(|error| format!("{}: {error}", path.display()))?;
-        for name in *names {
-            let layout = Layout::of(name, &source, &known);
-            let layout = layout.map_err(|error| format!("{}:{error}", path.display()))?;
-            text += &layout.rust(header);
-            known.push(layout);
-        }
-    }
-    let file = out.join("arguments.rs");
-    std::fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))
-}
-
-impl Layout {
-    /// That of a struct of this source, whose fields' types are C's, or `known`.
-    fn of(name: &str, source: &str, known: &[Self]) -> Result<Self, String> {
-        let begin = format!("\nstruct {name} {{\n");
-        let at = source
-            .find(&begin)
-            .ok_or_else(|| format!(" no struct {name}"))?;
-        let line = source[..at + 1].matches('\n').count() + 1;
-        let mut layout = Self {
-            name: name.to_string(),
-            bytes: 0,
-            alignment: 1,
-            fields: Vec::new(),
-        };
-        for (number, text) in source[at + begin.len()..].lines().enumerate() {
-            if text == "};" {
-                layout.bytes = layout.bytes.next_multiple_of(layout.alignment);
-                return Ok(layout);
-            }
-            let code = text.split("//").next().unwrap_or_default().trim();
-            if code.is_empty() {
-                continue;
-            }
-            layout
-                .add(code, known)
-                .map_err(|error| format!("{}: {error}", line + 1 + number))?;
-        }
-        Err(format!("{line}: struct {name} has no end"))
-    }
-
-    /// Adds the fields of a line such as `const float *lse;` or `uint32_t m, n;`.
-    fn add(&mut self, code: &str, known: &[Self]) -> Result<(), String> {
-        let strange = || format!("{}: {code}: no field of an argument", self.name);
-        let fields = code.strip_suffix(';').ok_or_else(strange)?;
-        let declared = fields.strip_prefix("const ").unwrap_or(fields);
-        let (of, names) = declared.split_once(' ').ok_or_else(strange)?;
-        let plain = TYPES.iter().find(|(name, _)| *name == of);
-        let nested = known.iter().find(|layout| layout.name == of);
-        let by_value = match (plain, nested) {
-            (Some((_, bytes)), _) => Some((*bytes, *bytes)),
-            (None, Some(layout)) => Some((layout.bytes, layout.alignment)),
-            (None, None) => None,
-        };
-        for name in names.split(',').map(str::trim) {
-            let (name, of) = match name.strip_prefix('*') {
-                Some(name) => (name, Some((POINTER, POINTER))),
-                None => (name, by_value),
-            };
-            let (bytes, alignment) = of.ok_or_else(strange)?;
-            let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-            if name.is_empty() || !name.chars().all(is_name) {
-                return Err(strange());
-            }
-            let offset = self.bytes.next_multiple_of(alignment);
-            self.fields.push((name.to_string(), offset, bytes));
-            self.bytes = offset + bytes;
-            self.alignment = self.alignment.max(alignment);
-        }
-        Ok(())
-    }
-
-    fn rust(&self, header: &str) -> String {
-        let field = |(name, offset, bytes): &(String, usize, usize)| {
-            format!("        Field {{ name: {name:?}, offset: {offset}, bytes: {bytes} }},\n")
-        };
-        let fields: String = self.fields.iter().map(field).collect();
-        format!(
-            "/// `{}` of kernels/{header}, which says what the fields are.\n\
-             pub const {}: Layout = Layout {{\n    bytes: {},\n    fields: &[\n{fields}    ],\n}};\n",
-            self.name,
-            constant(&self.name),
-            self.bytes
-        )
-    }
-}
-
-/// `GEMM_PROBLEM` of `GemmProblem`.
-fn constant(name: &str) -> String {
-    let mut constant = String::new();
-    for c in name.chars() {
-        if c.is_ascii_uppercase() && !constant.is_empty() {
-            constant.push('_');
-        }
-        constant.push(c.to_ascii_uppercase());
-    }
-    constant
+pub fn write(kernels: &Path, out: &Path) -> Result<()> {
+    save(&out.join("arguments.rs"), &structs::rust(kernels, STRUCTS)?)
 }

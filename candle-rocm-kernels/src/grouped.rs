@@ -9,16 +9,23 @@ use rocm_gpus::Architecture;
 
 use crate::by_architecture::Lists;
 use crate::matmul::Tile;
+use crate::numbers::{experts, grouped};
 use crate::processor::Processor;
-use crate::skinny;
+use crate::skinny::{self, Measures};
 
 /// Elements of k that share a scale, and by which splits of k and groups along k begin.
-pub const DEPTH: usize = 128;
+pub const DEPTH: usize = grouped::SCALE_DEPTH as usize;
 /// Columns of C that have one group.
-pub const COLUMNS: usize = 128;
+pub const COLUMNS: usize = grouped::GROUP_COLUMNS as usize;
 
 /// The bit from which on a block's number says how many of its [`COLUMNS`] are in use, less one; below it is the group.
-pub const GROUP_BITS: u32 = 20;
+pub const GROUP_BITS: u32 = grouped::GROUP_BITS;
+
+// The kernels that number blocks stand before those of products, and have numbers of their own.
+const _: () = {
+    assert!(experts::EXPERTS_ROWS == grouped::GROUP_COLUMNS);
+    assert!(experts::EXPERTS_GROUP_BITS == GROUP_BITS);
+};
 
 /// Element types of A and B.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -81,12 +88,7 @@ struct Kernel {
 #[derive(Clone, Copy, Debug)]
 struct Skinny {
     operands: (Element, bool),
-    columns: u32,
-    lanes_multiply: bool,
-    lanes: u32,
-    threads: u32,
-    rows: u32,
-    step: u32,
+    measures: Measures,
 }
 
 include!(concat!(env!("OUT_DIR"), "/grouped_kernels.rs"));
@@ -112,9 +114,9 @@ pub fn kernels(processor: Processor) -> Vec<(String, u32)> {
         let ops = ops.filter(|ops| !kernel.along_k_alone || *ops == [true, false]);
         all.extend(ops.map(|ops| (kernel_name(element, blocks, tile, ops), threads)));
     }
-    for skinny in SKINNY.of(processor) {
-        let (element, blocks) = skinny.operands;
-        all.push((skinny_name(element, blocks, skinny.columns), skinny.threads));
+    for Skinny { operands, measures } in SKINNY.of(processor) {
+        let name = skinny_name(operands.0, operands.1, measures.columns);
+        all.push((name, measures.threads));
     }
     all
 }
@@ -182,12 +184,11 @@ pub fn skinny_columns(processor: Processor) -> &'static [u32] {
 /// # Panics
 /// If [`skinny_columns`] does not list them.
 pub fn skinny_shape(processor: Processor, element: Element, columns: u32) -> skinny::Shape {
-    let of = |skinny: &&Skinny| skinny.operands.0 == element && skinny.columns == columns;
+    let of = |of: &&Skinny| of.operands.0 == element && of.measures.columns == columns;
     let Some(kernel) = SKINNY.of(processor).iter().find(of) else {
         panic!("no grouped kernel of {element:?} for {columns} columns: grouped::skinny_columns lists them");
     };
-    let measures = skinny::measures!(kernel, 0);
-    measures.shape(processor, element.bytes(), false)
+    kernel.measures.shape(processor, element.bytes(), false)
 }
 
 /// Its name; `blocks` as [`kernel_name`]'s.

@@ -5,6 +5,19 @@
 //! thread, several rows a workgroup, no more workgroups than fill the GPU a few times. So a launch's geometry is
 //! the kernel's own, made here from what was asked for.
 //!
+//! A kernel file says how its kernels are launched, in the list `LAUNCHES(X, EVERY)`: X(kernel, how) of kernels by their names
+//! without types, EVERY(how) of the others.
+//!
+//! | how | here |
+//! |---|---|
+//! | AnyGrid, elements, Sizes \| Words \| Shared \| Narrow, arguments... | [`LaunchHeuristic::AnyGrid`] with that [`Count`] |
+//! | AnyGrid, elements, Longest | likewise |
+//! | Outputs, total, length | [`LaunchHeuristic::Outputs`] |
+//! | Sorted, length | [`LaunchHeuristic::Sorted`] |
+//! | LoopsOverY, AsAsked | those |
+//!
+//! Without one, kernels are launched as they are asked for; those of rows are listed in `kernels/norms/row_kernels.cuh`.
+//!
 //! Candle computes grids in 32 bits, so that one for 2^32 elements is empty and one for 1,024 more has one workgroup.
 //! The kernel's arguments have the count in 64 bits: [`LaunchHeuristic::meant`] finds the grid that was meant, or says
 //! why there is none.
@@ -135,56 +148,30 @@ const WORKGROUPS_PER_UNIT: u32 = 16;
 const WAVEFRONT: u32 = 64;
 /// Rows that a workgroup makes at most: as many as 32 work-items can hold, of 16 bytes each.
 const MOST_ROWS: u32 = 32;
-/// Workgroups that every GPU allows along the second dimension of a grid.
-pub(crate) const MOST_ALONG_Y: u32 = 65_535;
+/// Workgroups that every GPU allows along the second dimension of a grid, and along the third.
+pub const MAX_GRID_YZ: u32 = 65_535;
 /// What 32 bits count, in which Candle computes grids.
 pub const MOST_COUNTED: u64 = u32::MAX as u64;
 /// What 31 bits count, in which Candle passes the columns to sort.
 const MOST_SORTED: u64 = i32::MAX as u64;
 
-/// (module, the kernel's name without the type, geometry) of kernels of rows: the list of kernels/norms/row_kernels.cuh.
-const ROWS: &[(&str, &str, LaunchHeuristic)] =
-    include!(concat!(env!("OUT_DIR"), "/row_kernels.rs"));
+/// How the kernels of a module are launched, as its file lists them, or `kernels/norms/row_kernels.cuh`.
+struct Launches {
+    module: &'static str,
+    /// Of those that are not named.
+    every: Option<LaunchHeuristic>,
+    /// By the kernel's name without types.
+    of: &'static [(&'static str, LaunchHeuristic)],
+}
 
-/// (module, beginning of the kernel's name, geometry) of others; the first that matches holds.
-const LAUNCH_HEURISTICS: &[(&str, &str, LaunchHeuristic)] = &[
-    ("affine", "", loops(4, Count::Sizes(&[0]))),
-    ("binary", "", loops(4, Count::Sizes(&[0]))),
-    ("cast", "", loops(4, Count::Sizes(&[0]))),
-    ("fill", "copy2d_", loops(4, Count::Words(&[2, 3]))),
-    ("fill", "", loops(4, Count::Sizes(&[0]))),
-    ("ternary", "", loops(4, Count::Sizes(&[0]))),
-    ("unary", "", loops(4, Count::Sizes(&[0]))),
-    // These share an output's updates as well, and are compiled for no larger workgroups.
-    ("indexing", "ia_", loops(1, Count::Shared(&[1, 4, 7]))),
-    ("indexing", "s_", loops(1, Count::Shared(&[3, 4, 6]))),
-    ("indexing", "sa_", loops(1, Count::Shared(&[3, 4, 6]))),
-    // Outputs of these cost more than a load and a store.
-    ("indexing", "", loops(1, Count::Sizes(&[0]))),
-    ("conv", "", loops(1, Count::Longest)),
-    (
-        "reduce",
-        "rope_thd_",
-        loops(1, Count::Narrow(&[4, 5, 6, 7])),
-    ),
-    ("reduce", "rope_", loops(1, Count::Narrow(&[4, 5]))),
-    ("reduce", "fast_sum_small_", loops(1, Count::Sizes(&[0]))),
-    (
-        "reduce",
-        "fast_",
-        LaunchHeuristic::Outputs {
-            total: 0,
-            length: 1,
-        },
-    ),
-    ("sort", "asort_asc_", LaunchHeuristic::Sorted { length: 2 }),
-    ("sort", "asort_desc_", LaunchHeuristic::Sorted { length: 2 }),
-    (
-        "quantized",
-        "indexed_moe_forward_",
-        LaunchHeuristic::LoopsOverY,
-    ),
-];
+const LAUNCHES: &[Launches] = include!(concat!(env!("OUT_DIR"), "/launches.rs"));
+
+/// Every kernel that a list names, as its module and its name without types.
+pub fn named() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let of_module =
+        |of: &'static Launches| of.of.iter().map(move |(kernel, _)| (of.module, *kernel));
+    LAUNCHES.iter().flat_map(of_module)
+}
 
 const fn loops(elements: u32, count: Count) -> LaunchHeuristic {
     LaunchHeuristic::AnyGrid { elements, count }
@@ -215,14 +202,13 @@ const fn rows_of(
 impl LaunchHeuristic {
     /// That of a kernel of an embedded module, both by name.
     pub fn of(module: &str, kernel: &str) -> Self {
+        let Some(launches) = LAUNCHES.iter().find(|of| of.module == module) else {
+            return Self::AsAsked;
+        };
         let untyped = untyped(kernel);
-        let rows = ROWS.iter();
-        let mut rows = rows.filter(|(of, name, _)| (*of, *name) == (module, untyped));
-        let mut others = LAUNCH_HEURISTICS.iter();
-        let found = rows
-            .next()
-            .or_else(|| others.find(|(of, prefix, _)| *of == module && kernel.starts_with(prefix)));
-        found.map_or(Self::AsAsked, |(_, _, heuristic)| *heuristic)
+        let found = launches.of.iter().find(|(name, _)| *name == untyped);
+        let found = found.map(|(_, heuristic)| *heuristic);
+        found.or(launches.every).unwrap_or(Self::AsAsked)
     }
 
     /// What a launch says, of whose buffers the longest has so many elements. `read` gives an argument's value.
@@ -348,7 +334,7 @@ impl LaunchHeuristic {
             Self::LoopsOverY => {
                 let [x, y, z] = asked.workgroups;
                 Grid {
-                    workgroups: [x, y.min(MOST_ALONG_Y), z],
+                    workgroups: [x, y.min(MAX_GRID_YZ), z],
                     ..asked
                 }
             }
@@ -362,9 +348,12 @@ impl LaunchHeuristic {
     }
 }
 
-/// A kernel's name without the type that it ends with: `softmax` of `softmax_f16`.
-pub(crate) fn untyped(kernel: &str) -> &str {
-    kernel.rsplit_once('_').map_or(kernel, |(name, _)| name)
+/// A kernel's name without the types that it ends with: `softmax` of `softmax_f16`, `where` of `where_u8_f32`.
+pub fn untyped(kernel: &str) -> &str {
+    match kernel.rsplit_once('_') {
+        Some((name, end)) if dtypes::find(end).is_some() => untyped(name),
+        _ => kernel,
+    }
 }
 
 /// Bytes of the elements that a kernel reads, by the end of its name (`softmax_f16`); 1 where it names no dtype.

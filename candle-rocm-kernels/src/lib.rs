@@ -26,6 +26,7 @@ pub mod long_sort;
 pub mod matmul;
 pub mod mmq;
 pub mod mmvq;
+pub mod numbers;
 pub mod nvidia;
 pub mod occupancy;
 pub mod order;

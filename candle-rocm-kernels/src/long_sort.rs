@@ -3,10 +3,13 @@
 //! `asort_keys_*` makes a key of 64 bits of each element; [`RUNS`] sorts runs of [`RUN`] keys with their columns; [`MERGE`]
 //! makes runs twice as long, until one is the row. The last merge writes columns alone.
 
+use crate::launch_heuristics::untyped;
+use crate::numbers::sort;
+
 /// Columns that a workgroup of [`RUNS`] sorts in LDS.
-pub const RUN: u32 = 1024;
+pub const RUN: u32 = sort::RUN;
 /// Work-items of a workgroup of each of these kernels.
-pub const THREADS: u32 = 256;
+pub const THREADS: u32 = sort::RUN_THREADS;
 /// Sorts runs: arguments keys, columns, rows (u32), columns of a row (u32).
 pub const RUNS: &str = "asort_runs";
 /// Merges runs: arguments keys, columns, keys and columns written, elements (u64), columns of a row (u32), run (u32).
@@ -32,11 +35,10 @@ pub struct LongSort {
 impl LongSort {
     /// That of a kernel of an embedded module, both by name; `None` for kernels that are never replaced.
     pub fn of(module: &str, kernel: &str) -> Option<Self> {
-        let order = kernel.strip_prefix("asort_").filter(|_| module == "sort")?;
-        let (order, dtype) = order.split_once('_')?;
-        let flip = match order {
-            "asc" => 0,
-            "desc" => u64::MAX,
+        let (_, dtype) = kernel.rsplit_once('_')?;
+        let flip = match (module, untyped(kernel)) {
+            ("sort", "asort_asc") => 0,
+            ("sort", "asort_desc") => u64::MAX,
             _ => return None,
         };
         Some(Self {

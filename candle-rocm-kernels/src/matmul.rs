@@ -5,6 +5,7 @@
 //! stored column-major; `matmul_sum_<dtype>` adds up the splits of k.
 
 use crate::by_architecture::Lists;
+use crate::numbers::matmul::{SPLIT_K_IN_KERNEL, SPLIT_K_PER_XCD, SPLIT_K_SEPARATE_KERNEL};
 use crate::nvidia::Multiprocessor;
 use crate::processor::Processor;
 
@@ -97,7 +98,7 @@ enum Schedule {
     /// Operands go through registers to LDS (kernels/matmul/main_loop/tile.cuh).
     Tile,
     /// By whole lines of memory (kernels/matmul/main_loop/pipelined.cuh).
-    Lines,
+    Pipelined,
     /// Operands are copied straight to LDS (kernels/matmul/main_loop/direct.cuh).
     Direct,
 }
@@ -142,7 +143,7 @@ fn of_processor(processor: Processor) -> impl Iterator<Item = &'static Kernel> {
 /// multiply behind everything else.
 pub fn reads_whole_cache_lines(processor: Processor, dtype: Dtype, tile: Tile) -> bool {
     let kernel = Kernel::of(processor, dtype, tile);
-    kernel.is_some_and(|kernel| kernel.schedule == Schedule::Lines)
+    kernel.is_some_and(|kernel| kernel.schedule == Schedule::Pipelined)
 }
 
 /// K-blocks of 128 bytes of k that a workgroup of the kernels of `dtype` with `tile` has on their way at once: two where
@@ -183,11 +184,11 @@ pub fn dynamic_lds(processor: Processor, dtype: Dtype, tile: Tile) -> u32 {
 #[repr(u32)]
 pub enum SplitKReduction {
     /// Another launch adds them up.
-    SeparateKernel = 0,
+    SeparateKernel = SPLIT_K_SEPARATE_KERNEL,
     /// The last split's workgroups wait for the others'.
-    InKernel = 1,
+    InKernel = SPLIT_K_IN_KERNEL,
     /// As the first; and the grid's x counts splits, its y tiles, so that each second-level cache gets whole splits.
-    PerXcd = 2,
+    PerXcd = SPLIT_K_PER_XCD,
 }
 
 /// Whether the sums of splits of k are reduced in the kernel, by the last split's workgroups: if these are f32. Of

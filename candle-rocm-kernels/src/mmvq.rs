@@ -1,24 +1,26 @@
 //! How products of quantised matrices with few vectors are shared out: modules `mmvq` and `chained`.
 
+use rocm_gpus::costs;
+
 use crate::gguf::{self, Format};
+use crate::numbers::{chained, mmvq};
 
 /// Elements with a scale of their own.
 pub const BLOCK: u32 = 32;
 /// Elements of a quantised vector that lie together: its length is a multiple of them, with zeros at the end.
-pub const TOGETHER: u32 = 256;
+pub const TOGETHER: u32 = mmvq::ACTIVATIONS;
 /// Their bytes: signed bytes, and then a scale and the sum of the elements, both f16, for each [`BLOCK`].
-pub const TOGETHER_BYTES: u32 = 288;
+pub const TOGETHER_BYTES: u32 = mmvq::ACTIVATION_BYTES;
 /// Threads of a workgroup of all kernels but `chained_*`.
-pub const THREADS: u32 = 128;
+pub const THREADS: u32 = mmvq::THREADS;
 /// Threads of a workgroup of `chained_*`: one makes a norm alone.
-pub const CHAINED_THREADS: u32 = 256;
+pub const CHAINED_THREADS: u32 = chained::THREADS;
 /// Elements of the result of `gated_*` that a workgroup makes.
 pub const GATED_ROWS: u32 = 2 * THREADS / GROUP;
 /// Threads that make one element of the result, unless more do.
-pub const GROUP: u32 = 32;
-/// Candle's own tests hold products of q4_0 with matrices of at most so many elements to the bits that CUDA gave; the
-/// kernels know it too.
-const CUDAS_BITS: u64 = 1024;
+pub const GROUP: u32 = mmvq::GROUP;
+/// Candle's own tests hold products of q4_0 with matrices of at most so many elements to the bits that CUDA gave.
+const CUDAS_BITS: u64 = mmvq::CUDAS_BITS;
 /// SIMDs of a compute unit, as HIP counts these.
 const SIMDS: u64 = 4;
 
@@ -39,7 +41,7 @@ pub fn thread_rows(block_elements: u32, size: u32) -> u32 {
 }
 
 /// How many threads make `thread_rows` of the rows, each of `pieces` [`BLOCK`]s, for up to `size` vectors, on a GPU of so
-/// many compute units and lanes of a wavefront: as timed on an H200 (benches/gpu_mm, group `quantized`). Fewer rows want
+/// many compute units and lanes of a wavefront, by [`costs`] (benches/gpu_mm, group `quantized`, times it). Fewer rows want
 /// more threads each, but each of them a few steps. Of eight vectors a thread reads so much that fewer do better, as long
 /// as there is a wavefront for each SIMD.
 pub fn row_threads(
@@ -51,11 +53,15 @@ pub fn row_threads(
 ) -> u32 {
     let lanes = u64::from(rows / thread_rows) * u64::from(GROUP);
     let simds = u64::from(compute_units) * SIMDS;
-    match (rows, size) {
-        (..2048, _) if pieces >= THREADS => THREADS,
-        (8192.., 1 | 2 | 4) => GROUP,
-        (_, 8) if lanes >= simds * u64::from(wavefront) => GROUP,
-        _ if pieces >= 4 * GROUP => 2 * GROUP,
+    let steps = costs::MMVQ_STEPS.value as u32;
+    let has_steps = pieces >= steps * GROUP;
+    let is_few = rows < costs::MMVQ_FEW_ROWS.value as u32;
+    let is_many = rows >= costs::MMVQ_MANY_ROWS.value as u32;
+    match size {
+        _ if is_few && pieces >= THREADS => THREADS,
+        1 | 2 | 4 if is_many => GROUP,
+        8 if lanes >= simds * u64::from(wavefront) => GROUP,
+        _ if has_steps => 2 * GROUP,
         _ => GROUP,
     }
 }

@@ -6,6 +6,8 @@
 
 use std::ops::Range;
 
+use rocm_gpus::costs::{self, Cost};
+
 use crate::by_architecture::Lists;
 use crate::matmul::Dtype;
 use crate::processor::Processor;
@@ -13,9 +15,9 @@ use crate::processor::Processor;
 /// Threads of a workgroup, if it is not one of twice as many ([`Shape::is_doubled`]).
 pub const THREADS: u32 = 256;
 /// Fewest steps of each warp in a split of k.
-pub const LEAST_ROUNDS: u64 = 2;
-/// Workgroups of each unit by [`Shape::shares_long_rows`], as timed on an H200.
-pub const OF_LONG_ROWS: u64 = 3;
+pub const LEAST_ROUNDS: u64 = costs::SKINNY_STEPS_OF_SPLIT.value as u64;
+/// Workgroups of each unit by [`Shape::shares_long_rows`].
+pub const OF_LONG_ROWS: u64 = costs::SKINNY_SPLITS_OF_LONG_ROWS.value as u64;
 
 /// A kernel's measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,14 +87,13 @@ impl Shape {
         (self.warps.ilog2() + u32::from(self.doubles)).min(log2_slice_k)
     }
 
-    /// How many warps to a row are best, as the power of two and as timed on an H200: as many as it takes to fill the GPU's
-    /// `units` with the workgroups of `rows` rows. Of matrix instructions, whose sums are soon brought together, it may be
-    /// as many as have some hundred elements of k each. Twice as many warps are for what fills most of the GPU once. `most`
-    /// is from [`Shape::max_log2_slice_k`].
+    /// How many warps to a row are best, as the power of two and by [`costs`]: as many as it takes to fill the GPU's `units` with
+    /// the workgroups of `rows` rows. Of matrix instructions, whose sums are soon brought together, it may be as many as have
+    /// some hundred elements of k each. Twice as many warps are for what fills most of the GPU once. `most` is from
+    /// [`Shape::max_log2_slice_k`].
     pub fn log2_slice_k(&self, rows: u64, k: u64, mut most: u32, units: u64) -> u32 {
-        /// Elements of k of a warp.
-        const LEAST: u64 = 512;
-        const LEAST_OF_DOUBLED: u64 = 128;
+        const LEAST: u64 = costs::SKINNY_SLICE.value as u64;
+        const LEAST_OF_DOUBLED: u64 = costs::SKINNY_SLICE_OF_DOUBLED.value as u64;
         if self.is_doubled(most) {
             let workgroups = self.workgroups(rows, most);
             if workgroups <= units && 2 * workgroups > units && k >> most >= LEAST_OF_DOUBLED {
@@ -104,7 +105,8 @@ impl Shape {
             // Between half the units and all of them: fewer warps to a row, and k in splits that are long enough.
             let all = self.workgroups(rows, most);
             if most > 0 && all < units && 2 * all > units {
-                let splits = 2 * units / self.workgroups(rows, most - 1);
+                let places = costs::SKINNY_SPLITS.value as u64 * units;
+                let splits = places / self.workgroups(rows, most - 1);
                 if k >> (most - 1) >= u64::from(self.step) * LEAST_ROUNDS * splits {
                     return most - 1;
                 }
@@ -112,25 +114,29 @@ impl Shape {
             if let Some(log2_slice_k) = self.shares_long_rows(rows, k, units) {
                 return log2_slice_k;
             }
-            let halves = if self.columns > 8 { 3 } else { 4 };
-            return self.least_that_fills(rows, 1..most, halves * units, 2);
+            let filling = match self.columns > 8 {
+                true => costs::SKINNY_FILLING,
+                false => costs::SKINNY_FILLING_SMALL,
+            };
+            return self.least_that_fills(rows, 1..most, filling, units);
         }
         if self.transposes_lines() {
             // All at once.
-            let at_once = |&log2_slice_k: &u32| self.workgroups(rows, log2_slice_k) <= 2 * units;
+            let most_at_once = costs::SKINNY_AT_ONCE.value as u64 * units;
+            let at_once = |&log2_slice_k: &u32| self.workgroups(rows, log2_slice_k) <= most_at_once;
             return (0..=most).rev().find(at_once).unwrap_or(0);
         }
         if self.reads_b {
             // Where splits of k fill the GPU, fewer warps to a row read B the less often.
             let is_split = !self.doubles && self.workgroups(rows, most) < units;
             let most = most.saturating_sub(is_split.into());
-            return self.least_that_fills(rows, 0..most, units, 1);
+            return self.least_that_fills(rows, 0..most, costs::SKINNY_FILLING_READS_B, units);
         }
         let enough = match self.lanes_multiply {
             true => 0,
             false => (k / LEAST).max(1).ilog2(),
         };
-        self.least_that_fills(rows, enough..most, 3 * units, 2)
+        self.least_that_fills(rows, enough..most, costs::SKINNY_FILLING, units)
     }
 
     /// How many warps share rows, as the power of two, where all of them would make one or two small workgroups for each unit,
@@ -147,36 +153,41 @@ impl Shape {
     /// [`Shape::log2_slice_k`] of products that norm their columns first, which each workgroup does: the more rows it
     /// has, the seldomer.
     pub fn log2_slice_k_of_normed(&self, rows: u64, most: u32, units: u64) -> u32 {
-        self.least_that_fills(rows, 1..most, 5 * units, 4)
+        self.least_that_fills(rows, 1..most, costs::SKINNY_FILLING_NORMED, units)
     }
 
-    /// The first of `log2_slices` by which `times` the workgroups are `enough`, or the end.
+    /// The first of `log2_slices` by which there are so many workgroups for each of the units, or the end.
     fn least_that_fills(
         &self,
         rows: u64,
         mut log2_slices: Range<u32>,
-        enough: u64,
-        times: u64,
+        of_unit: Cost,
+        units: u64,
     ) -> u32 {
         let most = log2_slices.end;
-        let fills =
-            log2_slices.find(|&log2_slice_k| times * self.workgroups(rows, log2_slice_k) >= enough);
-        fills.unwrap_or(most)
+        let enough = of_unit.value * units as f64;
+        let fills = |&log2: &u32| self.workgroups(rows, log2) as f64 >= enough;
+        log2_slices.find(fills).unwrap_or(most)
     }
 }
 
-/// A kernel of [`GEMM`](crate::GEMM) for few columns: a row of kernels/matmul/gemm_kernels.cuh, which says what the columns
-/// are.
+/// What lists of skinny kernels have in common: kernels/matmul/gemm_kernels.cuh says what the columns are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Measures {
+    pub columns: u32,
+    pub lanes_multiply: bool,
+    pub lanes: u32,
+    pub threads: u32,
+    pub rows: u32,
+    pub step: u32,
+}
+
+/// A kernel of [`GEMM`](crate::GEMM) for few columns: a row of kernels/matmul/gemm_kernels.cuh.
 #[derive(Clone, Copy, Debug)]
 struct Skinny {
     rows_together: bool,
     dtype: Dtype,
-    columns: u32,
-    lanes_multiply: bool,
-    lanes: u32,
-    threads: u32,
-    rows: u32,
-    step: u32,
+    measures: Measures,
     lds_kib: u32,
 }
 
@@ -186,46 +197,13 @@ include!(concat!(env!("OUT_DIR"), "/gemm_kernels.rs"));
 #[derive(Clone, Copy, Debug)]
 struct Normed {
     dtype: Dtype,
-    columns: u32,
-    lanes_multiply: bool,
-    lanes: u32,
-    threads: u32,
-    rows: u32,
-    step: u32,
+    measures: Measures,
 }
 
 include!(concat!(env!("OUT_DIR"), "/normed_kernels.rs"));
 
-/// A kernel of skinny products, as lists of kernels measure it.
-#[derive(Clone, Copy)]
-pub(crate) struct Measures {
-    pub columns: u32,
-    pub lanes_multiply: bool,
-    pub lanes: u32,
-    pub threads: u32,
-    pub rows: u32,
-    pub step: u32,
-    pub lds_kib: u32,
-}
-
-/// Those of a list's row, and of so many KiB of LDS that a launch asks for.
-macro_rules! measures {
-    ($row:expr, $lds_kib:expr) => {
-        $crate::skinny::Measures {
-            columns: $row.columns,
-            lanes_multiply: $row.lanes_multiply,
-            lanes: $row.lanes,
-            threads: $row.threads,
-            rows: $row.rows,
-            step: $row.step,
-            lds_kib: $lds_kib,
-        }
-    };
-}
-pub(crate) use measures;
-
 impl Measures {
-    /// Of a kernel for elements of so many bytes.
+    /// Of a kernel for elements of so many bytes, without LDS that a launch asks for.
     pub fn shape(self, processor: Processor, bytes: u32, rows_together: bool) -> Shape {
         let is_nvidia = processor.is_nvidia();
         Shape {
@@ -238,7 +216,7 @@ impl Measures {
             lanes_multiply: self.lanes_multiply,
             reads_b: is_nvidia && bytes >= 4 && self.columns >= 8,
             small: is_nvidia && !self.lanes_multiply && !rows_together && bytes == 2,
-            dynamic_lds: self.lds_kib << 10,
+            dynamic_lds: 0,
         }
     }
 }
@@ -254,8 +232,8 @@ pub fn columns(processor: Processor, dtype: Dtype, rows_together: bool) -> &'sta
 pub fn normed(processor: Processor, dtype: Dtype) -> Option<Shape> {
     let mut kernels = NORMED_KERNELS.of(processor).iter();
     let kernel = kernels.find(|kernel| kernel.dtype == dtype)?;
-    let measures = measures!(kernel, 0);
-    Some(measures.shape(processor, dtype.bytes(), false))
+    let shape = kernel.measures.shape(processor, dtype.bytes(), false);
+    Some(shape)
 }
 
 /// The measures of the kernel for so many columns.
@@ -265,12 +243,16 @@ pub fn normed(processor: Processor, dtype: Dtype) -> Option<Shape> {
 pub fn shape(processor: Processor, dtype: Dtype, columns: u32, rows_together: bool) -> Shape {
     let wanted = (rows_together, dtype, columns);
     let mut kernels = SKINNY.of(processor).iter();
-    let kernel = kernels.find(|of| (of.rows_together, of.dtype, of.columns) == wanted);
+    let kernel = kernels.find(|of| (of.rows_together, of.dtype, of.measures.columns) == wanted);
     let Some(kernel) = kernel else {
         panic!("no skinny kernel of {dtype:?} for {columns} columns: skinny::columns lists them");
     };
-    let measures = measures!(kernel, kernel.lds_kib);
-    measures.shape(processor, dtype.bytes(), rows_together)
+    Shape {
+        dynamic_lds: kernel.lds_kib << 10,
+        ..kernel
+            .measures
+            .shape(processor, dtype.bytes(), rows_together)
+    }
 }
 
 #[cfg(test)]

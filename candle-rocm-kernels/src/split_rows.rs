@@ -1,21 +1,22 @@
 //! Few long rows: two kernels instead of one, so that several workgroups share each row.
 //!
-//! A workgroup for each row would leave most of the GPU idle. The kernels listed here can be replaced by a pair of another
-//! module or their own, on grids of (splits, rows) workgroups of [`THREADS`]: those of the first leave what each found in
+//! A workgroup for each row would leave most of the GPU idle. The kernels that `kernels/norms/split_kernels.cuh` lists can be
+//! replaced by a pair of another module or their own, on grids of (splits, rows) workgroups of [`THREADS`]: those of the first leave what each found in
 //! its split of a row, those of the second combine what all splits of their row found, and write their own split. Of a
 //! reduction a row is what one output is made of, and the second kernel writes the output.
 
 use rocm_gpus::costs;
 
-use crate::launch_heuristics::{untyped, Row, MOST_ALONG_Y};
+use crate::launch_heuristics::{untyped, Row, MAX_GRID_YZ};
+use crate::numbers;
 use crate::split::Split;
 use crate::Module;
 
 /// Work-items of a workgroup of either kernel.
 pub const THREADS: u32 = 256;
 
-/// Outputs that a workgroup of the first kernel makes splits of at once (`MOST_COLUMNS` in kernels/reduce/long_fold.cuh).
-const COLUMNS: u32 = 32;
+/// Outputs that a workgroup of the first kernel makes splits of at once.
+const COLUMNS: u32 = 1 << numbers::long_fold::MOST_COLUMNS;
 
 /// How the bytes of a row are divided.
 const BYTES: Split = Split {
@@ -67,117 +68,8 @@ pub enum SplitArgument {
     Null,
 }
 
-/// An argument as the table below writes it: a number for one of the replaced kernel's.
-macro_rules! argument {
-    (partial) => {
-        SplitArgument::Partial
-    };
-    (splits) => {
-        SplitArgument::Splits
-    };
-    (wide) => {
-        SplitArgument::Wide
-    };
-    (one) => {
-        SplitArgument::One
-    };
-    (null) => {
-        SplitArgument::Null
-    };
-    ($number:literal) => {
-        SplitArgument::Given($number)
-    };
-}
-
-/// How often the table below says that a pair reads its rows.
-macro_rules! reads {
-    (once) => {
-        true
-    };
-    (twice) => {
-        false
-    };
-}
-
-macro_rules! splits {
-    ($($module:literal, $kernel:literal, [$($pointer:literal)*], $numbers:expr, $reads:ident, $of:ident:
-       $($prefix:literal ($($argument:tt)*))*;)*) => {
-        &[$((
-            $module,
-            $kernel,
-            SplitRows {
-                pointers: &[$($pointer),*],
-                numbers: $numbers,
-                reads_once: reads!($reads),
-                module: &crate::$of,
-                kernels: [$(SplitKernel {
-                    prefix: $prefix,
-                    arguments: &[$(argument!($argument)),*],
-                }),*],
-            },
-        )),*]
-    };
-}
-
-/// (module, the kernel's name without the type, how it is replaced: pointers, numbers, pair).
-const SPLITS: &[(&str, &str, SplitRows)] = splits! {
-    "reduce", "fast_sum", [], COLUMNS, once, REDUCE:
-        "long_sum_splits" (1 2 3 4 partial)
-        "long_sum_finish" (1 2 3 4 5 partial);
-    // An extremum and its place.
-    "reduce", "fast_min", [], 2 * COLUMNS, once, REDUCE:
-        "long_min_splits" (1 2 3 4 partial)
-        "long_min_finish" (1 2 3 4 5 partial);
-    "reduce", "fast_max", [], 2 * COLUMNS, once, REDUCE:
-        "long_max_splits" (1 2 3 4 partial)
-        "long_max_finish" (1 2 3 4 5 partial);
-    "reduce", "fast_argmin", [], 2 * COLUMNS, once, REDUCE:
-        "long_min_splits" (1 2 3 4 partial)
-        "long_argmin_finish" (1 2 3 4 5 partial);
-    "reduce", "fast_argmax", [], 2 * COLUMNS, once, REDUCE:
-        "long_max_splits" (1 2 3 4 partial)
-        "long_argmax_finish" (1 2 3 4 5 partial);
-    "reduce", "softmax", [0 1], 2, twice, FUSED_OPERATORS:
-        "long_softmax_splits" (0 partial 2 splits one wide)
-        "long_softmax_finish" (0 partial 1 2 splits one wide);
-    "reduce", "rmsnorm", [0 1 2], 2, twice, FUSED_OPERATORS:
-        "long_rmsnorm_splits" (0 partial 3 splits wide)
-        "long_rmsnorm_finish" (0 partial 1 2 null 3 splits 5 wide);
-    "reduce", "layernorm", [0 1 2 3], 2, twice, FUSED_OPERATORS:
-        "long_layernorm_splits" (0 partial 4 splits wide)
-        "long_layernorm_finish" (0 partial 1 2 3 4 splits 6 wide);
-    "fused_operators", "log_softmax", [0 1], 2, twice, FUSED_OPERATORS:
-        "long_softmax_splits" (0 partial 2 splits one wide)
-        "long_log_softmax_finish" (0 partial 1 2 splits one wide);
-    "fused_operators", "scaled_softmax", [0 1], 2, twice, FUSED_OPERATORS:
-        "long_softmax_splits" (0 partial 2 splits 3 wide)
-        "long_softmax_finish" (0 partial 1 2 splits 3 wide);
-    // These see by themselves, both alike, whether the mask can be read in vectors.
-    "fused_operators", "masked_softmax", [0 1], 2, twice, FUSED_OPERATORS:
-        "long_masked_softmax_splits" (0 partial 2 splits 3 wide 4 5 6 7 8 9)
-        "long_masked_softmax_finish" (0 partial 1 2 splits 3 wide 4 5 6 7 8 9);
-    "fused_operators", "flagged_softmax", [0 1], 2, twice, FUSED_OPERATORS:
-        "long_flagged_softmax_splits" (0 partial 2 splits 3 wide 4 5 6 7 8 9)
-        "long_flagged_softmax_finish" (0 partial 1 2 splits 3 wide 4 5 6 7 8 9);
-    "fused_operators", "add_rmsnorm", [0 1 2 3 4], 2, twice, FUSED_OPERATORS:
-        "long_add_rmsnorm_splits" (0 1 2 partial 5 splits wide)
-        "long_rmsnorm_finish" (2 partial 3 4 null 5 splits 6 wide);
-    "fused_operators", "add_layernorm", [0 1 2 3 4 5], 2, twice, FUSED_OPERATORS:
-        "long_add_layernorm_splits" (0 1 2 partial 6 splits wide)
-        "long_layernorm_finish" (2 partial 3 4 5 6 splits 7 wide);
-    "fused_operators", "backward_softmax", [0 1 2], 1, twice, FUSED_OPERATORS:
-        "long_backward_softmax_splits" (0 1 partial 3 splits wide)
-        "long_backward_softmax_finish" (0 1 partial 2 3 splits 4 wide);
-    "fused_operators", "backward_log_softmax", [0 1 2], 1, twice, FUSED_OPERATORS:
-        "long_backward_log_softmax_splits" (0 1 partial 3 splits wide)
-        "long_backward_log_softmax_finish" (0 1 partial 2 3 splits one wide);
-    "fused_operators", "backward_rmsnorm", [0 1 2 3], 4, twice, FUSED_OPERATORS:
-        "long_backward_rmsnorm_splits" (0 1 2 partial 5 splits wide)
-        "long_backward_rmsnorm_finish" (0 1 2 partial 3 4 5 splits 6 wide);
-    "fused_operators", "backward_layernorm", [0 1 2 3], 4, twice, FUSED_OPERATORS:
-        "long_backward_layernorm_splits" (0 1 2 partial 5 splits wide)
-        "long_backward_layernorm_finish" (0 1 2 partial 3 4 5 splits 6 wide);
-};
+/// (module, the kernel's name without types, how it is replaced): the list of kernels/norms/split_kernels.cuh.
+const SPLITS: &[(&str, &str, SplitRows)] = include!(concat!(env!("OUT_DIR"), "/split_rows.rs"));
 
 impl SplitRows {
     /// That of a kernel of an embedded module, both by name; `None` for kernels that are never replaced.
@@ -202,9 +94,9 @@ impl SplitRows {
 
 /// How many workgroups should share each of so many rows, if the pair should replace the kernel.
 ///
-/// Rows of 128 KiB and more, at most one for two compute units, are cut into as many splits as give each compute unit two,
-/// but of no less than 16 KiB. On an NVIDIA H200 shorter rows take as long or longer in splits, as do more rows, if they
-/// are read twice. Of those that are read once each compute unit gets eight; and 64 MiB of any number of long rows are
+/// Rows of [`costs::LONG_ROW`] and more, at most one for two compute units, are cut into as many splits as give each compute
+/// unit its workgroups, but of no less than [`costs::PART_OF_ROW`]. On an NVIDIA H200 shorter rows take as long or longer in
+/// splits, as do more rows, if they are read twice. Of those that are read once [`costs::MANY_LONG_ROWS`] of any number are
 /// shared, since these may be columns, of which a workgroup then takes 32 instead of as few as leave work for all.
 pub fn splits(rows: u32, row: Row, compute_units: u32, reads_once: bool) -> Option<u32> {
     let bytes = row.elements * row.element_bytes;
@@ -212,13 +104,17 @@ pub fn splits(rows: u32, row: Row, compute_units: u32, reads_once: bool) -> Opti
     if bytes < costs::LONG_ROW.value as u64 || rows == 0 {
         return None;
     }
-    let wanted = (units * if reads_once { 8 } else { 2 }).div_ceil(rows);
+    let of_unit = match reads_once {
+        true => costs::WORKGROUPS_OF_ROWS_READ_ONCE,
+        false => costs::WORKGROUPS_OF_ROWS_READ_TWICE,
+    };
+    let wanted = (units * of_unit.value as u32).div_ceil(rows);
     if rows <= units / 2 {
         let splits = u64::from(wanted).min(BYTES.most(bytes));
         return (splits > 1).then_some(splits as u32);
     }
     let is_worth_it = bytes * u64::from(rows) >= costs::MANY_LONG_ROWS.value as u64;
-    (reads_once && rows <= MOST_ALONG_Y && is_worth_it).then_some(wanted)
+    (reads_once && rows <= MAX_GRID_YZ && is_worth_it).then_some(wanted)
 }
 
 #[cfg(test)]

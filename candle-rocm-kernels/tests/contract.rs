@@ -783,18 +783,20 @@ fn pairs_for_few_long_rows_take_what_they_get() {
     }
 }
 
-/// What geometries read of a launch are the kernels' arguments, in kind and size, and no row has more threads than its
-/// kernel's workgroup.
+/// What geometries read of a launch are the kernels' arguments, in kind and size, no row has more threads than its
+/// kernel's workgroup, and lists of geometries name no kernel that there is not.
 #[test]
 fn geometries_read_arguments_of_their_kernels() {
-    use kernels::launch_heuristics::LaunchHeuristic;
+    use kernels::launch_heuristics::{named, untyped, LaunchHeuristic};
     use std::cell::RefCell;
     let gpus = kernels::architectures().iter();
     for arch in gpus.filter(|arch| arch.starts_with("gfx")) {
         let mut kinds = BTreeSet::new();
+        let mut left: Vec<_> = named().collect();
         for module in kernels::MODULES {
             let code = module.code_object(arch).expect("an embedded architecture");
             for (name, kernel) in support::kernels(&code) {
+                left.retain(|of| *of != (module.name(), untyped(&name)));
                 let heuristic = LaunchHeuristic::of(module.name(), &name);
                 let read = RefCell::new(Vec::new());
                 heuristic.told(0, |parameter| {
@@ -819,6 +821,7 @@ fn geometries_read_arguments_of_their_kernels() {
             }
         }
         assert_eq!(kinds.len(), 6, "a geometry that no kernel has: {kinds:?}");
+        assert!(left.is_empty(), "{arch} has none of {left:?}");
     }
 }
 
@@ -976,15 +979,16 @@ fn attention_has_the_kernels_of_its_tables() {
 /// Decoding's attention: the kernels of its list, of each type, take its struct.
 #[test]
 fn decode_has_the_kernels_of_its_list() {
-    use kernels::decode::{ATTEND, ATTEND_TYPES, THREADS};
-    let names = |(elements, queries): &(u32, u32)| {
+    use kernels::decode::{Kernel, ATTEND_TYPES, THREADS};
+    let names = |(elements, queries): (u32, u32)| {
         let prefix = format!("attend_{elements}_{queries}_");
         let named = move |dtype: &&str| format!("{prefix}{dtype}");
         ATTEND_TYPES.iter().map(named).collect::<Vec<_>>()
     };
-    let listed: BTreeSet<String> = ATTEND.iter().flat_map(names).collect();
     let gpus = kernels::architectures().iter();
     for arch in gpus.filter(|arch| arch.starts_with("gfx")) {
+        let processor = kernels::Processor::of(arch);
+        let listed: BTreeSet<String> = Kernel::listed(processor).flat_map(names).collect();
         let code = kernels::ATTENTION_DECODE
             .code_object(arch)
             .expect("an embedded architecture");

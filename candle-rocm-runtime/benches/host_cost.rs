@@ -1,5 +1,6 @@
 //! Host time of an operator, without a GPU: nanoseconds and HIP calls of what Candle does for one operator, and of its
-//! parts, over a library whose functions do nothing (`tests/libraries/no_gpu.c`). What a driver adds is not in it.
+//! parts, over a library whose functions do nothing (`candle_rocm_testing::no_gpu`). What a driver adds is not in it.
+//! `candle-rocm-backend/benches/host_cost.rs` has what stands above Candle.
 //!
 //!     cargo bench -p candle-rocm-runtime --bench host_cost
 //!
@@ -11,7 +12,6 @@ mod common;
 
 use std::hint::black_box;
 use std::sync::Arc;
-use std::time::Instant;
 
 use candle_rocm_runtime::cuda_names::cublasOperation_t;
 use candle_rocm_runtime::quantized::{
@@ -21,11 +21,9 @@ use candle_rocm_runtime::{
     Blas, Context, DeviceBuffer, Function, Gemm, GemmConfig, LaunchConfig, Module, PushKernelArg,
     Stream,
 };
-use common::{no_code, shared_library, HipCalls};
+use candle_rocm_testing::no_gpu::{self, HipCalls};
+use common::no_code;
 use half::f16;
-
-const RUNS: usize = 21;
-const LENGTH: usize = 1000;
 
 fn alloc(stream: &Arc<Stream>, len: usize) -> DeviceBuffer<f32> {
     // SAFETY: nothing reads it.
@@ -88,11 +86,10 @@ fn products(calls: &HipCalls, stream: &Arc<Stream>, operator: f64) {
         ("product in tiles", [64, 64, 64]),
         ("product in tiles, in parts of k", [64, 64, 4096]),
     ] {
-        let time = measure(calls, what, |_| product(&blas, sizes, &operands));
-        println!("{:<44} {:8.2} times an operator", "", time / operator);
+        calls.measure_beside(operator, what, |_| product(&blas, sizes, &operands));
     }
     let mut k = 64;
-    measure(calls, "product in tiles, each of another shape", |_| {
+    calls.measure("product in tiles, each of another shape", |_| {
         k += 1;
         product(&blas, [64, 64, k], &operands);
     });
@@ -112,11 +109,10 @@ fn quantised_products(calls: &HipCalls, stream: &Arc<Stream>, operator: f64) {
         stride_col_dst: 4096,
         b_size: 1,
     };
-    let time = measure(calls, "quantised product with a vector", |_| {
+    calls.measure_beside(operator, "quantised product with a vector", |_| {
         // SAFETY: there is no GPU that could access memory.
         unsafe { multiply_vectors(stream, format, FloatType::F32, &vector) }.unwrap();
     });
-    println!("{:<44} {:8.2} times an operator", "", time / operator);
     let matrix = MatrixProduct {
         tmp_fixup: 4 << 20,
         x: vx,
@@ -129,44 +125,15 @@ fn quantised_products(calls: &HipCalls, stream: &Arc<Stream>, operator: f64) {
         stride_col_dst: 4096,
         nsm: 48,
     };
-    let time = measure(calls, "quantised product with 32 vectors", |_| {
+    calls.measure_beside(operator, "quantised product with 32 vectors", |_| {
         // SAFETY: there is no GPU that could access memory.
         unsafe { multiply_matrices(stream, format, &matrix) }.unwrap();
     });
-    println!("{:<44} {:8.2} times an operator", "", time / operator);
-}
-
-/// Runs a step `LENGTH` times, `RUNS` times over, prints a line, and returns the median.
-fn measure(calls: &HipCalls, what: &str, mut step: impl FnMut(usize)) -> f64 {
-    let mut run = || {
-        let start = Instant::now();
-        for i in 0..LENGTH {
-            step(i);
-        }
-        start.elapsed().as_nanos() as f64 / LENGTH as f64
-    };
-    run();
-    let mut times: Vec<f64> = (0..RUNS).map(|_| run()).collect();
-    times.sort_by(f64::total_cmp);
-    let counted = calls.during(|| {
-        run();
-    });
-    let counted: Vec<String> = counted
-        .iter()
-        .map(|(name, calls)| format!("{name} {:.2}", *calls as f64 / LENGTH as f64))
-        .collect();
-    println!(
-        "{what:<44} {:8.1} ns (least {:.1})   {}",
-        times[RUNS / 2],
-        times[0],
-        counted.join(", ")
-    );
-    times[RUNS / 2]
 }
 
 fn main() {
     let folder = tempfile::tempdir().unwrap();
-    let library = shared_library(folder.path(), "no_gpu.c", "-DBENCH");
+    let library = no_gpu::library(folder.path());
     std::env::set_var("CANDLE_ROCM_HIP_LIBRARY", &library);
     std::env::set_var("CANDLE_ROCM_RUNTIME", "amd");
     let calls = HipCalls::of(library.to_str().unwrap());
@@ -176,11 +143,11 @@ fn main() {
 
     let stream = context.per_thread_stream();
     let mut x = alloc(&stream, 64);
-    let of_a_chain = measure(&calls, "operator of a chain", |_| {
+    let of_a_chain = calls.measure("operator of a chain", |_| {
         x = operator(&stream, &module, &x)
     });
     let mut recent: Vec<DeviceBuffer<f32>> = Vec::new();
-    measure(&calls, "operator, sizes of a model, 20 live", |i| {
+    calls.measure("operator, sizes of a model, 20 live", |i| {
         const SIZES: [usize; 5] = [64, 2048, 512, 5632, 2048];
         recent.push(alloc(&stream, SIZES[i % 5]));
         launch(&stream, &function, &x, &recent[recent.len() - 1]);
@@ -189,28 +156,28 @@ fn main() {
         }
     });
     drop(recent);
-    measure(&calls, "finding a kernel", |_| {
+    calls.measure("finding a kernel", |_| {
         black_box(module.load_function("affine_f32").unwrap());
     });
-    measure(&calls, "allocating and freeing 256 bytes", |_| {
+    calls.measure("allocating and freeing 256 bytes", |_| {
         black_box(alloc(&stream, 64));
     });
-    measure(&calls, "allocating and freeing 4 MiB", |_| {
+    calls.measure("allocating and freeing 4 MiB", |_| {
         black_box(alloc(&stream, 1 << 20));
     });
     let y = alloc(&stream, 64);
-    measure(&calls, "launching, 7 arguments", |_| {
+    calls.measure("launching, 7 arguments", |_| {
         launch(&stream, &function, &x, &y)
     });
     of_dimensions(&calls, &context, &stream, &function);
     // The library says that it is this GPU.
-    if candle_rocm_kernels::serves("gfx1100") {
+    if candle_rocm_kernels::serves(no_gpu::ARCHITECTURE) {
         products(&calls, &stream, of_a_chain);
         quantised_products(&calls, &stream, of_a_chain);
     }
     let second = context.new_stream().unwrap();
     let mut x = alloc(&second, 64);
-    measure(&calls, "operator of a chain, two streams exist", |_| {
+    calls.measure("operator of a chain, two streams exist", |_| {
         x = operator(&second, &module, &x)
     });
 }
@@ -224,7 +191,7 @@ fn of_dimensions(
 ) {
     let y = alloc(stream, 64);
     let dims = [1usize, 2, 3, 4];
-    measure(calls, "copying 4 dimensions to the device", |_| {
+    calls.measure("copying 4 dimensions to the device", |_| {
         black_box(stream.clone_htod(&dims[..]).unwrap());
     });
     let strided = |function: &Function, axes: &[usize]| {
@@ -235,18 +202,18 @@ fn of_dimensions(
         // SAFETY: there is no GPU that could access memory.
         unsafe { launch.launch(LaunchConfig::for_num_elems(64)) }.unwrap();
     };
-    measure(calls, "operator with dimensions, another's kernel", |_| {
+    calls.measure("operator with dimensions, another's kernel", |_| {
         strided(function, &dims)
     });
     // The library says that it is this GPU.
-    if candle_rocm_kernels::serves("gfx1100") {
+    if candle_rocm_kernels::serves(no_gpu::ARCHITECTURE) {
         let function = context
             .kernel(&candle_rocm_kernels::UNARY, "ucopy_f32")
             .unwrap();
-        measure(calls, "operator with dimensions, our kernel", |_| {
+        calls.measure("operator with dimensions, our kernel", |_| {
             strided(&function, &dims)
         });
-        measure(calls, "operator with dimensions, all different", |i| {
+        calls.measure("operator with dimensions, all different", |i| {
             strided(&function, &[i, 2, 3, 4])
         });
         let softmax = context
@@ -256,7 +223,7 @@ fn of_dimensions(
             ("launching softmax", 1000i32),
             ("launching softmax, a row in parts", 1 << 20),
         ] {
-            measure(calls, what, |_| {
+            calls.measure(what, |_| {
                 let mut launch = stream.launch_builder(&softmax);
                 launch.arg(&y).arg(&y).arg(&columns);
                 let config = LaunchConfig {

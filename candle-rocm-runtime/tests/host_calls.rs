@@ -1,5 +1,5 @@
-//! What an operator costs the host, in calls of HIP: `libraries/no_gpu.c` counts them in libamdhip64's place. And in
-//! allocations, which this program counts.
+//! What an operator costs the host, in calls of HIP: `candle_rocm_testing::no_gpu` counts them in libamdhip64's place. And
+//! in allocations, which this program counts.
 
 mod common;
 
@@ -13,7 +13,8 @@ use candle_rocm_runtime::{
     Context, DeviceBuffer, Function, LaunchConfig, Module, PushKernelArg, Stream,
 };
 use candle_rocm_testing::needs::{self, Need};
-use common::{in_process, no_code, shared_library, HipCalls};
+use candle_rocm_testing::no_gpu::{self, HipCalls};
+use common::{in_process, no_code};
 
 /// The system's allocator, and how often each thread asked it.
 struct Counting;
@@ -51,7 +52,7 @@ fn allocations(body: impl FnOnce()) -> u64 {
 fn without_a_gpu(test: &str, body: impl FnOnce(&HipCalls, &Arc<Context>, &Arc<Module>)) {
     let folder = tempfile::tempdir().unwrap();
     const LIBRARY: &str = "CANDLE_ROCM_HIP_LIBRARY";
-    let path = shared_library(folder.path(), "no_gpu.c", "-DTEST");
+    let path = no_gpu::library(folder.path());
     in_process(
         test,
         &[

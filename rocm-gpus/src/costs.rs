@@ -100,10 +100,50 @@ costs! {
     QUANTIZED_SUM 4.5 "microseconds", MeasuredH200;
     /// Beside [`QUANTIZED_SUM`], for a million partial sums.
     QUANTIZED_SUM_MILLION 1.7 "microseconds", MeasuredH200;
+    /// Skinny products: elements of k of a warp, if matrix instructions multiply, below which no more warps share rows.
+    SKINNY_SLICE 512.0 "elements", MeasuredH200;
+    /// Skinny products: elements of k of a warp, at least, in a workgroup of twice as many warps.
+    SKINNY_SLICE_OF_DOUBLED 128.0 "elements", MeasuredH200;
+    /// Skinny products: fewest steps of each warp in a split of k.
+    SKINNY_STEPS_OF_SPLIT 2.0 "steps", MeasuredH200;
+    /// Skinny products: workgroups that fill a compute unit, until which more warps share rows.
+    SKINNY_FILLING 1.5 "workgroups a compute unit", MeasuredH200;
+    /// [`SKINNY_FILLING`] of small workgroups for at most eight columns, which share a compute unit.
+    SKINNY_FILLING_SMALL 2.0 "workgroups a compute unit", MeasuredH200;
+    /// [`SKINNY_FILLING`] where B is as much to read as A.
+    SKINNY_FILLING_READS_B 1.0 "workgroups a compute unit", MeasuredH200;
+    /// [`SKINNY_FILLING`] of products that norm their columns first, which each workgroup does.
+    SKINNY_FILLING_NORMED 1.25 "workgroups a compute unit", MeasuredH200;
+    /// Skinny products by lines that are transposed in LDS: most workgroups, all of which run at once.
+    SKINNY_AT_ONCE 2.0 "workgroups a compute unit", MeasuredH200;
+    /// Skinny products in splits of k: workgroups, where rows are long and few warps share them.
+    SKINNY_SPLITS_OF_LONG_ROWS 3.0 "workgroups a compute unit", MeasuredH200;
+    /// Skinny products in splits of k: workgroups.
+    SKINNY_SPLITS 2.0 "workgroups a compute unit", MeasuredH200;
+    /// Skinny products in splits of k: workgroups that take a compute unit, or all of memory's way to it, for themselves.
+    SKINNY_SPLITS_ALONE 1.0 "workgroups a compute unit", MeasuredH200;
+    /// Skinny products whose next step's vectors are on their way: compute units for each workgroup, up to which enough are busy
+    /// without splits of k.
+    SKINNY_BUSY_BY_PREFETCH 5.0 "compute units a workgroup", Clock;
+    /// Quantised matrices times few vectors: rows, below which all threads of a workgroup make them together.
+    MMVQ_FEW_ROWS 2048.0 "rows", MeasuredH200;
+    /// Quantised matrices times few vectors: rows, from which the fewest threads make them, of up to four vectors.
+    MMVQ_MANY_ROWS 8192.0 "rows", MeasuredH200;
+    /// Quantised matrices times few vectors: blocks of 32 elements of a row for each thread of the fewest, from which there are
+    /// twice as many.
+    MMVQ_STEPS 4.0 "blocks a thread", MeasuredH200;
+    /// Keys that are worth a group of lanes that holds a row of them at a time, in attention of few queries.
+    ATTEND_KEYS_OF_GROUP 4.0 "keys", Assumed;
+    /// Workgroups of each compute unit that keys are shared out to, by groups of lanes, in attention of few queries.
+    ATTEND_WORKGROUPS 2.0 "workgroups a compute unit", MeasuredH200;
     /// The shortest row that several workgroups share where rows are few: they read it twice.
     LONG_ROW 131072.0 "bytes", MeasuredH200;
     /// The least part of such a row.
     PART_OF_ROW 16384.0 "bytes", MeasuredH200;
+    /// Workgroups of each compute unit that share long rows, where they read them twice.
+    WORKGROUPS_OF_ROWS_READ_TWICE 2.0 "workgroups a compute unit", MeasuredH200;
+    /// Workgroups of each compute unit that share long rows, where they read them once.
+    WORKGROUPS_OF_ROWS_READ_ONCE 8.0 "workgroups a compute unit", MeasuredH200;
     /// Of long rows that are read once: beside so much a second launch for all of them costs little.
     MANY_LONG_ROWS 67108864.0 "bytes", Assumed;
 }

@@ -15,8 +15,8 @@ const CHOOSE: [(&str, &str); 13] = [
         "which the page is about",
     ),
     (
-        "candle-rocm-runtime/benches/host_cost.rs",
-        "what its library without a GPU says it is",
+        "testing/src/no_gpu.rs",
+        "what the library without a GPU says it is",
     ),
     (
         "candle-rocm-runtime/src/gemm/candidates/tests.rs",

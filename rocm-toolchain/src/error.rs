@@ -89,6 +89,16 @@ pub enum Error {
         /// The name in it.
         name: String,
     },
+    /// A header of kernels, or a list in one, says what no build can read.
+    #[error("{file}{line}: {reason}", file = file.display(), line = of_line(*line))]
+    Header {
+        /// The header.
+        file: PathBuf,
+        /// The line, from 1; 0 where it is no line's.
+        line: usize,
+        /// What is wrong, in words.
+        reason: String,
+    },
     /// Two kernel files make one module.
     #[error("{file}: another kernel file has this name", file = .0.display())]
     SameModule(PathBuf),
@@ -139,6 +149,23 @@ impl Error {
             path: path.to_owned(),
             source,
         }
+    }
+
+    /// That a header says what no build can read.
+    #[cfg(feature = "build")]
+    pub(crate) fn header(file: &Path, line: usize, reason: impl Into<String>) -> Self {
+        Error::Header {
+            file: file.to_owned(),
+            line,
+            reason: reason.into(),
+        }
+    }
+}
+
+fn of_line(line: usize) -> String {
+    match line {
+        0 => String::new(),
+        line => format!(":{line}"),
     }
 }
 

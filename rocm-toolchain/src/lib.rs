@@ -15,7 +15,7 @@
 //!
 //! With the feature `build`, for what compiles:
 //!
-//! 6. `workers`: parts of a build side by side; `key`: names made of all that a result depends on; `unpacked`: sources
+//! 6. `headers`: what headers of kernels say that the host must know; `workers`: parts of a build side by side; `key`: names made of all that a result depends on; `unpacked`: sources
 //!    that are part of a program, in a folder;
 //! 7. `cache`: results, kept from build to build;
 //! 8. `compile`: a kernel file for one GPU;
@@ -39,6 +39,8 @@ pub mod variables;
 pub mod cache;
 #[cfg(feature = "build")]
 pub mod compile;
+#[cfg(feature = "build")]
+pub mod headers;
 #[cfg(feature = "build")]
 pub mod key;
 #[cfg(feature = "build")]

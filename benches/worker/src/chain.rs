@@ -13,6 +13,9 @@ use crate::gpu::Gpu;
 /// One link of a chain, from a matrix, most of them 4 x 4, to the next.
 type Link = fn(&Tensor, &Tensor) -> candle_core::Result<Tensor>;
 
+/// A link with what it holds.
+pub type Made = Box<dyn Fn(&Tensor) -> candle_core::Result<Tensor>>;
+
 /// The first tensor is the chain's, the second one stays the same.
 const LINKS: &[(&str, Link)] = &[
     ("affine", |x, _| x.affine(0.5, 0.25)),
@@ -37,6 +40,9 @@ const LINKS: &[(&str, Link)] = &[
     }),
 ];
 
+/// What Candle's own backend has not.
+pub const OURS_ALONE: [&str; 2] = ["fp8_product", "grouped_product"];
+
 /// How many operators a link of this name is.
 fn operators(name: &str) -> usize {
     match name {
@@ -48,10 +54,9 @@ fn operators(name: &str) -> usize {
 
 /// A chain ready to be timed.
 pub struct Chain {
-    link: Link,
+    link: Made,
     operators: usize,
     first: Tensor,
-    other: Tensor,
 }
 
 /// Makes the tensors.
@@ -59,8 +64,6 @@ pub struct Chain {
 /// # Errors
 /// No link has this name; Candle's.
 pub fn prepare(gpu: &Gpu, case: &Case) -> Result<Chain> {
-    let link = LINKS.iter().find(|(name, _)| *name == case.op);
-    let (name, link) = link.with_context(|| format!("no link is called {}", case.op))?;
     // So small that sums of a row's numbers stay so.
     let scale = 1. / *case.dims.first().context("a chain of a matrix")? as f64;
     let tensor = |seed| {
@@ -68,12 +71,23 @@ pub fn prepare(gpu: &Gpu, case: &Case) -> Result<Chain> {
         gpu.block
             .tensor(dims, DType::F32, Range::Positive, seed, scale)
     };
+    let first = tensor(0)?;
     Ok(Chain {
-        link: *link,
-        operators: operators(name),
-        first: tensor(0)?,
-        other: tensor(99)?,
+        link: link(&case.op, &first, tensor(99)?)?,
+        operators: operators(&case.op),
+        first,
     })
+}
+
+/// The link of this name, for matrices like `first`.
+fn link(name: &str, first: &Tensor, other: Tensor) -> Result<Made> {
+    #[cfg(feature = "session")]
+    if let Some((_, make)) = crate::scaled::LINKS.iter().find(|(of, _)| *of == name) {
+        return Ok(make(first)?);
+    }
+    let link = LINKS.iter().find(|(of, _)| *of == name);
+    let (_, link) = *link.with_context(|| format!("no link is called {name}"))?;
+    Ok(Box::new(move |x| link(x, &other)))
 }
 
 impl Chain {
@@ -86,7 +100,7 @@ impl Chain {
         let run = || -> Result<Tensor> {
             let mut x = self.first.clone();
             for _ in 0..links {
-                x = (self.link)(&x, &self.other)?;
+                x = (self.link)(&x)?;
             }
             Ok(x)
         };
@@ -114,7 +128,10 @@ mod tests {
 
     #[test]
     fn no_two_links_have_the_same_name() {
-        let names: std::collections::HashSet<_> = LINKS.iter().map(|(name, _)| name).collect();
-        assert_eq!(names.len(), LINKS.len());
+        let names = LINKS.iter().map(|(name, _)| *name).chain(OURS_ALONE);
+        let names: std::collections::HashSet<_> = names.collect();
+        assert_eq!(names.len(), LINKS.len() + OURS_ALONE.len());
+        #[cfg(feature = "session")]
+        assert_eq!(crate::scaled::LINKS.map(|(name, _)| name), OURS_ALONE);
     }
 }

@@ -15,6 +15,8 @@ mod operator;
 mod operators;
 mod prepared;
 mod products;
+#[cfg(feature = "session")]
+mod scaled;
 
 use std::io::{BufRead, Write};
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -34,6 +36,7 @@ enum Prepared {
 /// Whether Candle has nothing of the kind.
 fn is_ours_alone(case: &Case) -> bool {
     operators::OURS_ALONE.contains(&case.op.as_str())
+        || chain::OURS_ALONE.contains(&case.op.as_str())
         || (case.kind == Kind::Model && case.dtype == models::FP8)
 }
 

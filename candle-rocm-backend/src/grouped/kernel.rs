@@ -6,6 +6,9 @@ use candle_core::{bail, CudaDevice, CudaStorage, DType, Error, Result, Tensor};
 use candle_rocm_kernels::grouped::{
     self, kernel_name, skinny_name, threads, Element, COLUMNS, DEPTH,
 };
+use candle_rocm_kernels::numbers::grouped::{
+    RESULT_BF16, RESULT_F16, RESULT_F32, SCALES_E8M0, SCALES_F32,
+};
 use candle_rocm_kernels::skinny;
 use candle_rocm_kernels::{Processor, GROUPED};
 use candle_rocm_runtime::gemm::tune::{self, Work};
@@ -84,9 +87,9 @@ impl Product<'_> {
 
     fn result_type(&self) -> Result<u32> {
         Ok(match self.dtype {
-            DType::F32 => 0,
-            DType::F16 => 1,
-            DType::BF16 => 2,
+            DType::F32 => RESULT_F32,
+            DType::F16 => RESULT_F16,
+            DType::BF16 => RESULT_BF16,
             other => bail!("{}: results are f32, f16 or bf16, not {other:?}", self.name),
         })
     }
@@ -493,6 +496,9 @@ fn scales(operand: &Operand) -> ScaleArguments {
         row_step,
         k_step,
         row_shift: scales.row_shift,
-        format: scales.packed.into(),
+        format: match scales.packed {
+            false => SCALES_F32,
+            true => SCALES_E8M0,
+        },
     }
 }

@@ -2,6 +2,9 @@
 
 use candle_core::Tensor;
 use candle_rocm_kernels::grouped::Element;
+use candle_rocm_kernels::numbers::grouped::{
+    GROUPING_BATCH, GROUPING_COLUMNS, GROUPING_K, GROUPING_USED,
+};
 use candle_rocm_runtime::plan::grouped::Size;
 
 use super::groups::RowGroups;
@@ -23,10 +26,10 @@ impl Grouping<'_> {
     /// What kernels call it.
     pub fn number(&self) -> u32 {
         match self {
-            Self::Batch => 0,
-            Self::Rows(_) => 1,
-            Self::InUse { .. } => 2,
-            Self::K(_) => 3,
+            Self::Batch => GROUPING_BATCH,
+            Self::Rows(_) => GROUPING_COLUMNS,
+            Self::InUse { .. } => GROUPING_USED,
+            Self::K(_) => GROUPING_K,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use candle_core::cuda_backend::CudaStorageSlice;
 use candle_core::{bail, CudaDevice, CudaStorage, DType, Error, Result, Storage, Tensor};
+use candle_rocm_kernels::launch_heuristics::MAX_GRID_YZ;
 use candle_rocm_kernels::Module;
 use candle_rocm_runtime::{
     DevicePtr as _, DevicePtrMut as _, DeviceRepr, Function, LaunchConfig, PushKernelArg as _,
@@ -14,9 +15,6 @@ use crate::candle::StorageRef;
 pub(crate) const THREADS: u32 = 256;
 /// Workgroups for a compute unit beyond which more are of no use.
 pub(crate) const WORKGROUPS_PER_UNIT: usize = 16;
-
-/// What every GPU takes in a grid's third dimension.
-const MOST_BATCH: usize = 65_535;
 
 /// An argument of a kernel.
 pub(crate) enum Arg<'a> {
@@ -192,8 +190,8 @@ pub(crate) fn batched(
     mut config: LaunchConfig,
     batch: usize,
 ) -> Result<LaunchConfig> {
-    if batch > MOST_BATCH {
-        bail!("{operator}: a batch of {batch} is more than {MOST_BATCH}");
+    if batch > MAX_GRID_YZ as usize {
+        bail!("{operator}: a batch of {batch} is more than {MAX_GRID_YZ}");
     }
     config.grid_dim.2 = batch as u32;
     Ok(config)

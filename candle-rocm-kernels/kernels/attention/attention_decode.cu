@@ -462,13 +462,13 @@ __device__ __forceinline__ void attend_apart(const AttendProblem &p, const T *__
     attend<T, C, DIM, HEADS>(step, cache, position, Result<T>{result, vector}, splits, counters, p.batch, p.steps,
                              p.group, p.kv_heads, p.dim, p.capacity, p.window, p.scale, p.softcap, slopes);
 }
-#define ATTEND(DIM, HEADS, NAME, T, C)                                                                              \
+#define ATTEND(DIM, HEADS, MATRIX, NAME, T, C)                                                                      \
     ENTRY RESIDENT((KeyReaderOf<C, DIM, HEADS>::type::RESIDENT)) attend_##DIM##_##HEADS##_##NAME(AttendProblem p) { \
         attend_apart<T, C, DIM, HEADS>(p, (const T *)p.heads, (C *)p.cache, p.position, (T *)p.result, p.vector,    \
                                        p.splits, p.counters, (const T *)p.cos, (const T *)p.sin,                    \
                                        (const T *)p.query_norm, (const T *)p.key_norm, p.slopes);                   \
     }
-#define ATTENDS(NAME, T, C) FOR_ATTEND(ATTEND, NAME, T, C)
+#define ATTENDS(NAME, T, C) LISTED(ATTEND_KERNELS)(ATTEND, NAME, T, C)
 FOR_ATTEND_TYPES(ATTENDS)
 
 // ----------------------------------------------------------------------- merge

@@ -3,6 +3,7 @@
 // results, is arbitrary, as long as both operands agree: so lanes read 16 bytes at a time, and what they read
 // are operands as they lie, but for the values, of which two keys' elements are paired.
 #pragma once
+#include "attention/decode_kernels.cuh"
 #include "attention/decode_rows.cuh"
 #include "matmul/skinny/atom.cuh"
 
@@ -41,7 +42,7 @@ template <class T, int DIM, int HEADS> struct AttendByMatrix {
     // The next rows are asked for when these were used: with room for both a lane's registers would spill, or half as
     // many wavefronts ask.
     static constexpr bool PREFETCH = false;
-    static constexpr int RESIDENT = DIM == 64 ? 2 : 1; // as src/decode.rs has it
+    static constexpr int RESIDENT = ListedAttend<DIM, HEADS>::MATRIX;
     // Sixteens of bytes that a lane has of a key, and of a value.
     static constexpr int OF_KEY = DIM / 32, OF_VALUE = DIM / 64;
     static_assert(sizeof(T) == 2 && HEADS <= 8, "what an instruction takes");
@@ -206,9 +207,7 @@ template <class T, int DIM, int HEADS> struct AttendByMatrix {
     using Sums = typename Atom::Sums;
     using Run = typename Atom::Words;
     static constexpr int THREADS = Base::THREADS, WAVES = Base::WAVES, ROW_GROUPS = WAVES, KEYS = 16;
-    // Wavefronts of a SIMD at least: with room for one, sums would be in accumulation registers, and move for each
-    // scaling.
-    static constexpr int RESIDENT = 2;
+    static constexpr int RESIDENT = ListedAttend<DIM, HEADS>::MATRIX;
     // Groups of lanes, with other RUNs of k; the sixteens of bytes that a lane has of a key; its elements of a value,
     // of whose TILES it has one each, in vectors of VALUE_WORDS.
     static constexpr int RUN = Atom::RUN, GROUPS = WAVEFRONT / 16, OF_KEY = DIM / 8 / GROUPS, TILES = DIM / 16;
@@ -367,17 +366,15 @@ template <class T, int DIM, int HEADS> struct AttendByMatrix {
 };
 #endif
 
-// What reads a workgroup's keys. Larger heads have no registers for matrix instructions, and a single query gains
-// nothing by them.
-#if defined(AMD_MFMA) && AMD_MFMA > 1
-static constexpr int MOST_BY_MATRIX = 256;
-#elif defined(LDS_COPIES) || defined(__GFX12__)
-static constexpr int MOST_BY_MATRIX = 128;
+// What reads a workgroup's keys, by the list. NVIDIA's older GPUs have no such instructions.
+#if defined(__HIP__) || defined(LDS_COPIES)
+static constexpr bool HAS_MATRIX = true;
 #else
-static constexpr int MOST_BY_MATRIX = 0;
-template <class T, int DIM, int HEADS> struct AttendByMatrix;
+static constexpr bool HAS_MATRIX = false;
 #endif
-template <class T, int DIM, int HEADS, bool BY_MATRIX = sizeof(T) == 2 && DIM <= MOST_BY_MATRIX && (HEADS > 1)>
+template <class T, int DIM, int HEADS> struct AttendByMatrix;
+template <class T, int DIM, int HEADS,
+          bool BY_MATRIX = HAS_MATRIX && sizeof(T) == 2 && (ListedAttend<DIM, HEADS>::MATRIX > 0)>
 struct KeyReaderOf {
     using type = Attend<T, DIM, HEADS>;
 };

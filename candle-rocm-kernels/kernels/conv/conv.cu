@@ -2,6 +2,9 @@
 #include "conv/convolution.cuh"
 #include "conv/resample.cuh"
 
+// How these are launched: launch_heuristics.rs says what the words mean.
+#define LAUNCHES(X, EVERY) EVERY(AnyGrid, 1, Longest)
+
 // Candle's host code passes the number of src's elements first; the kernels need dst's, which the
 // dimensions give.
 #define CONVOLUTIONS(NAME, T)                                                                                          \

@@ -1,6 +1,9 @@
 // out = in * mul + add, each operation rounded to the element type, as on the CPU.
 #include "elementwise/elementwise.cuh"
 
+// How these are launched: launch_heuristics.rs says what the words mean.
+#define LAUNCHES(X, EVERY) EVERY(AnyGrid, 4, Sizes, 0)
+
 #define AFFINE(NAME, T)                                                                                           \
     ENTRY affine_##NAME(size_t numel, size_t num_dims, const size_t *__restrict__ info, const T *__restrict__ in, \
                         T *__restrict__ out, T mul, T add) {                                                      \

@@ -2,6 +2,9 @@
 #include "elementwise/elementwise.cuh"
 #include "portable/report.cuh"
 
+// How these are launched: launch_heuristics.rs says what the words mean.
+#define LAUNCHES(X, EVERY) EVERY(AnyGrid, 4, Sizes, 0)
+
 // Arithmetic in the compute type, rounded once. Integers wrap, as Rust's do in release builds.
 #define ARITHMETIC(OP, EXPRESSION)                                                       \
     struct OP {                                                                          \

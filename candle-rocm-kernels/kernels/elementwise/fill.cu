@@ -1,6 +1,11 @@
 // Constants, and copies of two-dimensional blocks.
 #include "elementwise/elementwise.cuh"
 
+// How these are launched: launch_heuristics.rs says what the words mean.
+#define LAUNCHES(X, EVERY)      \
+    EVERY(AnyGrid, 4, Sizes, 0) \
+    X(copy2d, AnyGrid, 4, Words, 2, 3)
+
 // Sets every element of a tensor of any layout; `out` points at its first element.
 template <class T>
 __device__ __forceinline__ void const_set(size_t numel, size_t num_dims, const size_t *__restrict__ info, T value,

@@ -4,6 +4,9 @@
 // of on_true and of on_false.
 #include "elementwise/elementwise.cuh"
 
+// How these are launched: launch_heuristics.rs says what the words mean.
+#define LAUNCHES(X, EVERY) EVERY(AnyGrid, 4, Sizes, 0)
+
 // Whether the strides are those of a contiguous tensor; a dimension of one element has any stride.
 __device__ __forceinline__ bool is_contiguous(size_t num_dims, const size_t *dims, const size_t *strides) {
     size_t expected = 1;

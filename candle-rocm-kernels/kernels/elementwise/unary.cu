@@ -3,6 +3,9 @@
 #include "elementwise/elementwise.cuh"
 #include "elementwise/power.cuh"
 
+// How these are launched: launch_heuristics.rs says what the words mean.
+#define LAUNCHES(X, EVERY) EVERY(AnyGrid, 4, Sizes, 0)
+
 // x is the element in its compute type C: float or double.
 #define FUNCTION(OP, EXPRESSION)                                                    \
     struct OP {                                                                     \

@@ -6,6 +6,14 @@
 #include "elementwise/elementwise.cuh"
 #include "indexing/ordered_updates.cuh"
 
+// How these are launched: launch_heuristics.rs says what the words mean. An element costs more than a load and a store.
+// Updates share an output's as well, and are compiled for no larger workgroups.
+#define LAUNCHES(X, EVERY)             \
+    EVERY(AnyGrid, 1, Sizes, 0)        \
+    X(ia, AnyGrid, 1, Shared, 1, 4, 7) \
+    X(s, AnyGrid, 1, Shared, 3, 4, 6)  \
+    X(sa, AnyGrid, 1, Shared, 3, 4, 6)
+
 // Elements that a thread has on their way at once.
 constexpr int AT_ONCE = 4;
 

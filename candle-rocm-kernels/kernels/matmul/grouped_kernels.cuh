@@ -5,8 +5,8 @@
 //   SKINNY(operands, columns, unit, lanes, threads, rows, step)
 //
 // X is grouped_<operands>_<rows>x<columns>_<ops>, of all four pairs of operations or of one. Operands are bf16, or FP8
-// with scales, of f8e4m3_blocks those of A shared by 128 rows. Schedules: Tile and Lines as in matmul_kernels.cuh, and
-// Rows (main_loop/rows.cuh), a Tile whose K-blocks, where k is together, are copied straight to LDS, so many ahead.
+// with scales, of f8e4m3_blocks those of A shared by 128 rows. Schedules: Tile and Pipelined as in matmul_kernels.cuh,
+// and Rows (main_loop/rows.cuh), a Tile whose K-blocks, where k is together, are copied straight to LDS, so many ahead.
 //
 // SKINNY is grouped_skinny_<operands>_n<columns>, at most so many columns at a time, both operands with k together; the
 // rest is as in gemm_kernels.cuh, of form t.
@@ -34,14 +34,14 @@
     X(bf16, all, Tile, 128, 128, 2, 2, 32, 4, 1)          \
     X(bf16, tn, Tile, 128, 64, 4, 1, 64, 2, 1)            \
     X(bf16, all, Tile, 128, 32, 4, 1, 64, 2, 1)
-#define GROUPED_CDNA2_TILES(X)                             \
-    X(f8e4m3, all, Tile, 128, 128, 2, 2, 32, 4, 1)         \
-    X(f8e4m3_blocks, all, Lines, 128, 128, 2, 2, 64, 2, 1) \
-    X(f8e4m3, tn, Tile, 128, 64, 4, 1, 64, 2, 1)           \
-    X(f8e4m3_blocks, tn, Lines, 128, 64, 2, 2, 64, 2, 1)   \
-    X(f8e4m3, all, Tile, 128, 32, 4, 1, 64, 2, 1)          \
-    X(bf16, all, Lines, 128, 128, 2, 2, 64, 2, 2)          \
-    X(bf16, tn, Tile, 128, 64, 4, 1, 64, 2, 1)             \
+#define GROUPED_CDNA2_TILES(X)                                 \
+    X(f8e4m3, all, Tile, 128, 128, 2, 2, 32, 4, 1)             \
+    X(f8e4m3_blocks, all, Pipelined, 128, 128, 2, 2, 64, 2, 1) \
+    X(f8e4m3, tn, Tile, 128, 64, 4, 1, 64, 2, 1)               \
+    X(f8e4m3_blocks, tn, Pipelined, 128, 64, 2, 2, 64, 2, 1)   \
+    X(f8e4m3, all, Tile, 128, 32, 4, 1, 64, 2, 1)              \
+    X(bf16, all, Pipelined, 128, 128, 2, 2, 64, 2, 2)          \
+    X(bf16, tn, Tile, 128, 64, 4, 1, 64, 2, 1)                 \
     X(bf16, all, Tile, 128, 32, 4, 1, 64, 2, 1)
 #define GROUPED_NVIDIA_TILES(X)                           \
     X(f8e4m3, all, Tile, 128, 128, 4, 2, 32, 4, 1)        \

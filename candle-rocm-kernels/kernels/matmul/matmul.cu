@@ -21,12 +21,12 @@
 // The list's schedules: the shape of a tile, and what makes one.
 #define SHAPE_Tile(M, N, WAVES_M, WAVES_N, STAGE_BYTES, STAGES_OF_K_BLOCK, PREFETCH, REDUCTION) \
     MatmulShape<M, N, WAVES_M, WAVES_N, STAGE_BYTES, STAGES_OF_K_BLOCK, SplitK::REDUCTION>
-#define SHAPE_Lines(M, N, WAVES_M, WAVES_N, STAGE_BYTES, STAGES_OF_K_BLOCK, PREFETCH, REDUCTION) \
+#define SHAPE_Pipelined(M, N, WAVES_M, WAVES_N, STAGE_BYTES, STAGES_OF_K_BLOCK, PREFETCH, REDUCTION) \
     PipelinedShape<M, N, WAVES_M, WAVES_N, min_of(PREFETCH, MAX_PREFETCH), SplitK::REDUCTION>
 #define SHAPE_Direct(M, N, WAVES_M, WAVES_N, STAGE_BYTES, STAGES_OF_K_BLOCK, PREFETCH, REDUCTION) \
     DirectShape<M, N, WAVES_M, WAVES_N, STAGES_OF_K_BLOCK, STAGE_BYTES, SplitK::REDUCTION>
 #define RUN_Tile matmul_tile
-#define RUN_Lines matmul_pipelined
+#define RUN_Pipelined matmul_pipelined
 #define RUN_Direct matmul_direct
 
 #define PRODUCT(TYPE, RUN, SHAPE, NAME, OPS, OP_A, OP_B)                                 \

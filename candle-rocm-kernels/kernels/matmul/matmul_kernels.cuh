@@ -7,9 +7,9 @@
 // X is a kernel for each of the four pairs of operations, matmul_<type>_<rows>x<columns>_<ops>, whose workgroups make a
 // tile of rows x columns of C by waves_m x waves_n wavefronts. Schedules:
 //
-//   Tile    a K-block has so many stages of stage_bytes of k, two of which are in LDS (main_loop/tile.cuh)
-//   Lines   so many K-blocks of 128 bytes of k, in two halves, are on their way at once (main_loop/pipelined.cuh)
-//   Direct  so many stages are in LDS, whose size, lds_kib, a launch asks for (main_loop/direct.cuh)
+//   Tile       a K-block has so many stages of stage_bytes of k, two of which are in LDS (main_loop/tile.cuh)
+//   Pipelined  so many K-blocks of 128 bytes of k, in two halves, are on their way at once (main_loop/pipelined.cuh)
+//   Direct     so many stages are in LDS, whose size, lds_kib, a launch asks for (main_loop/direct.cuh)
 //
 // What adds up the sums of splits of k (split-K): InKernel the last split's workgroups, to which the launch's others
 // hand f32; or a SeparateKernel. Of larger tiles few workgroups would read all splits' sums, while a launch of its own
@@ -46,23 +46,23 @@
     MATMUL_CDNA1_TILES(X, SUM, i8, SeparateKernel) \
     MATMUL_CDNA1_TILES(X, SUM, f32, InKernel)
 
-// Lines: eight wavefronts that share a unit's whole LDS, or two workgroups of four.
-#define MATMUL_LINES_TILES(X, SUM, TYPE)                        \
-    X(TYPE, Lines, 256, 256, 2, 4, 64, 2, 1, 0, SeparateKernel) \
-    X(TYPE, Lines, 128, 128, 2, 2, 64, 2, 2, 0, InKernel)       \
-    X(TYPE, Tile, 64, 64, 2, 2, 64, 2, 1, 0, InKernel)          \
-    X(TYPE, Tile, 128, 32, 4, 1, 64, 2, 1, 0, InKernel)         \
+// Pipelined: eight wavefronts that share a unit's whole LDS, or two workgroups of four.
+#define MATMUL_PIPELINED_TILES(X, SUM, TYPE)                        \
+    X(TYPE, Pipelined, 256, 256, 2, 4, 64, 2, 1, 0, SeparateKernel) \
+    X(TYPE, Pipelined, 128, 128, 2, 2, 64, 2, 2, 0, InKernel)       \
+    X(TYPE, Tile, 64, 64, 2, 2, 64, 2, 1, 0, InKernel)              \
+    X(TYPE, Tile, 128, 32, 4, 1, 64, 2, 1, 0, InKernel)             \
     SUM(TYPE)
 // As many tiles of 224 x 256 are in 4096 x 4096 as an MI300X has compute units. Of two wavefronts on a SIMD one has
 // fewer rows. In f64 the largest tile's sums would be all of a lane's registers.
-#define MATMUL_KERNELS_Cdna2(X, SUM)                            \
-    MATMUL_LINES_TILES(X, SUM, bf16)                            \
-    MATMUL_LINES_TILES(X, SUM, f16)                             \
-    X(bf16, Lines, 224, 256, 2, 4, 64, 2, 1, 0, SeparateKernel) \
-    X(f16, Lines, 224, 256, 2, 4, 64, 2, 1, 0, SeparateKernel)  \
-    X(i8, Tile, 256, 128, 2, 2, 32, 4, 1, 0, SeparateKernel)    \
-    MATMUL_MFMA_TILES(X, SUM, i8, SeparateKernel)               \
-    MATMUL_LINES_TILES(X, SUM, f32)                             \
+#define MATMUL_KERNELS_Cdna2(X, SUM)                                \
+    MATMUL_PIPELINED_TILES(X, SUM, bf16)                            \
+    MATMUL_PIPELINED_TILES(X, SUM, f16)                             \
+    X(bf16, Pipelined, 224, 256, 2, 4, 64, 2, 1, 0, SeparateKernel) \
+    X(f16, Pipelined, 224, 256, 2, 4, 64, 2, 1, 0, SeparateKernel)  \
+    X(i8, Tile, 256, 128, 2, 2, 32, 4, 1, 0, SeparateKernel)        \
+    MATMUL_MFMA_TILES(X, SUM, i8, SeparateKernel)                   \
+    MATMUL_PIPELINED_TILES(X, SUM, f32)                             \
     MATMUL_MFMA_TILES(X, SUM, f64, SeparateKernel)
 #define MATMUL_KERNELS_Cdna3 MATMUL_KERNELS_Cdna2
 #define MATMUL_KERNELS_Cdna4 MATMUL_KERNELS_Cdna2

@@ -26,7 +26,7 @@ struct TileOrder {
     Divisor of_group;
 };
 
-// What becomes of the sums of splits of k. Numbered as `SplitKReduction` in candle-rocm-kernels/src/matmul.rs.
+// What becomes of the sums of splits of k.
 enum SplitKReduction {
     // matmul_sum_<type> adds them up.
     SPLIT_K_SEPARATE_KERNEL,

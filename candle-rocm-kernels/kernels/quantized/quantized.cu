@@ -2,6 +2,15 @@
 #include "portable/block_reduce.cuh"
 #include "quantized/formats.cuh"
 
+// How these are launched: launch_heuristics.rs says what the words mean.
+#define LAUNCHES(X, EVERY)                      \
+    X(indexed_moe_forward_q2k_q8_1, LoopsOverY) \
+    X(indexed_moe_forward_q3k_q8_1, LoopsOverY) \
+    X(indexed_moe_forward_q4k_q8_1, LoopsOverY) \
+    X(indexed_moe_forward_q5k_q8_1, LoopsOverY) \
+    X(indexed_moe_forward_q6k_q8_1, LoopsOverY) \
+    X(indexed_moe_forward_q8_0_q8_1, LoopsOverY)
+
 namespace quantized {
 
 // ------------------------------------------------------------ dequantisation

@@ -5,6 +5,18 @@
 #include "norms/norm.cuh"
 #include "norms/softmax.cuh"
 
+// How these are launched, but for those of row_kernels.cuh: launch_heuristics.rs says what the words mean.
+#define LAUNCHES(X, EVERY)                  \
+    X(fast_sum_small, AnyGrid, 1, Sizes, 0) \
+    X(fast_sum, Outputs, 0, 1)              \
+    X(fast_min, Outputs, 0, 1)              \
+    X(fast_max, Outputs, 0, 1)              \
+    X(fast_argmin, Outputs, 0, 1)           \
+    X(fast_argmax, Outputs, 0, 1)           \
+    X(rope_i, AnyGrid, 1, Narrow, 4, 5)     \
+    X(rope, AnyGrid, 1, Narrow, 4, 5)       \
+    X(rope_thd, AnyGrid, 1, Narrow, 4, 5, 6, 7)
+
 #define FOLD_PARAMETERS(T, OUT)                                                                                \
     size_t numel, size_t reduced, size_t num_dims, const size_t *__restrict__ info, const T *__restrict__ src, \
         OUT *__restrict__ dst

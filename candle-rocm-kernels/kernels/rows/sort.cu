@@ -4,6 +4,11 @@
 // Equal elements stay in order, as in the CPU's stable sort. NaNs sort as the largest values.
 #include "portable/convert.cuh"
 
+// How these are launched: launch_heuristics.rs says what the words mean.
+#define LAUNCHES(X, EVERY)  \
+    X(asort_asc, Sorted, 2) \
+    X(asort_desc, Sorted, 2)
+
 // Whether element a belongs before element b; indices from `columns` on are padding, and last.
 template <bool ASCENDING, class T>
 __device__ __forceinline__ bool comes_before(const T *__restrict__ row, uint32_t a, uint32_t b, uint32_t columns) {

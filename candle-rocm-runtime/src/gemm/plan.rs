@@ -1,5 +1,6 @@
 //! What computes a product: a kernel, and the grids that cover C.
 
+use candle_rocm_kernels::launch_heuristics;
 use candle_rocm_kernels::matmul::SplitKReduction;
 use candle_rocm_kernels::split::{Split, Splits};
 
@@ -12,7 +13,7 @@ pub use super::kernel::{Kernel, MatrixTile, SkinnyKernel, Tile, TILES};
 /// Most workgroups in x: with workgroups of 256, a grid may have 2^32 - 1 work-items in x.
 const MAX_GRID_X: u64 = 1 << 23;
 /// Most workgroups in y and in z.
-pub(super) const MAX_GRID_YZ: u64 = 65_535;
+pub(super) const MAX_GRID_YZ: u64 = launch_heuristics::MAX_GRID_YZ as u64;
 /// Most sums that are reduced in the kernel by a tile's workgroup, which reads those of all other splits.
 pub(super) const MAX_REDUCED_IN_KERNEL: u64 = rocm_gpus::costs::MAX_REDUCED_IN_KERNEL.value as u64;
 /// Most splits of k.

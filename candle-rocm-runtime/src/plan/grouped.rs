@@ -3,6 +3,7 @@
 use std::fmt;
 
 use candle_rocm_kernels::grouped::{self, Element, ALONG_K, DEPTH, TILES};
+use candle_rocm_kernels::launch_heuristics::MAX_GRID_YZ;
 use candle_rocm_kernels::matmul::Tile;
 use candle_rocm_kernels::skinny;
 use candle_rocm_kernels::split::{filling, Split, Splits};
@@ -22,11 +23,8 @@ const OF_TILES: Split = Split {
     least_steps: 4,
     most: SPLITS[SPLITS.len() - 1],
 };
-/// Fewest rounds of a workgroup of a skinny product in a split of K, and most splits.
-const LEAST_ROUNDS: u64 = 2;
+/// Most splits of K of a skinny product.
 const MOST_SPLITS: u64 = 64;
-/// Most blocks of columns that are a grid's third dimension.
-const MOST_BLOCKS: usize = 65_535;
 
 /// What a plan is made for: C is m x n for each of a batch, as kernels have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -147,7 +145,8 @@ fn skinny_plan(element: Element, size: Size, processor: Processor, units: usize)
     let mut all = grouped::skinny_columns(processor).iter().copied();
     let columns = all.find(|&columns| usual <= columns as usize)?;
     let matrices = size.matrices;
-    if matrices > MOST_BLOCKS {
+    // They are the grid's third dimension.
+    if matrices > MAX_GRID_YZ as usize {
         return None;
     }
     let shape = grouped::skinny_shape(processor, element, columns);
@@ -160,7 +159,7 @@ fn skinny_plan(element: Element, size: Size, processor: Processor, units: usize)
         * matrices;
     let split = Split {
         step: (shape.step << log2_slice_k).into(),
-        least_steps: LEAST_ROUNDS,
+        least_steps: skinny::LEAST_ROUNDS,
         most: MOST_SPLITS,
     };
     // Several splits where much of the GPU would have nothing to do.

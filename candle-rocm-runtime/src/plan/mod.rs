@@ -10,6 +10,10 @@
 //! | the time of a launch | `roofline` |
 //! | splits of K, of keys, of rows | [`candle_rocm_kernels::split`] |
 //! | plans that were made before, by GPU and problem | [`cache`] |
+//! | memory for what splits leave | [`Workspace`](crate::Workspace); of sums that are reduced in the kernel, `gemm::split_k_workspace` |
+//!
+//! Products of quantised matrices with many vectors have the workspace of their caller in C, `tmp_fixup`, whose room bounds their
+//! splits.
 //!
 //! Families and where their data is:
 //!

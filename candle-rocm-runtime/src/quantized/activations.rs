@@ -1,6 +1,7 @@
 //! Vectors as products of quantised matrices read them: signed bytes with scales.
 
 use candle_rocm_kernels::gguf::Scales;
+use candle_rocm_kernels::numbers::mmvq::{RESULT_BF16, RESULT_F16, RESULT_F32};
 use candle_rocm_kernels::{mmq, mmvq, MMQ, MMVQ};
 
 use super::arguments::{address, blocks, count};
@@ -8,16 +9,16 @@ use super::launches::{launch, Name};
 use crate::base::error::{Error, Result};
 use crate::stream::queue::Stream;
 
-/// A type of floating-point numbers, in the order of `kernels/quantized/mmvq.cu`.
+/// A type of floating-point numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum FloatType {
     /// Single precision.
-    F32,
+    F32 = RESULT_F32,
     /// Half precision.
-    F16,
+    F16 = RESULT_F16,
     /// bfloat16.
-    Bf16,
+    Bf16 = RESULT_BF16,
 }
 
 impl FloatType {

@@ -2,7 +2,6 @@
 //! process of its own.
 #![allow(dead_code)]
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -47,54 +46,6 @@ pub fn shared_library(folder: &Path, source: &str, flag: &str) -> PathBuf {
         .unwrap_or_else(|error| panic!("{compiler}: {error}"));
     assert!(status.success(), "compiling {}", source.display());
     path
-}
-
-/// How often each of HIP's functions was called, by the library that `libraries/no_gpu.c` makes.
-pub struct HipCalls(&'static libloading::Library);
-
-#[repr(C)]
-struct Count {
-    name: *const std::ffi::c_char,
-    calls: u64,
-}
-
-impl HipCalls {
-    /// Of the library at this path, which the process has loaded or will.
-    pub fn of(path: &str) -> Self {
-        // SAFETY: the library has no initialisers.
-        let library = unsafe { libloading::Library::new(path) }.unwrap();
-        Self(Box::leak(Box::new(library)))
-    }
-
-    /// The functions called so far, and how often.
-    pub fn counts(&self) -> BTreeMap<String, u64> {
-        // SAFETY: the library's variable of this name, of this layout; names are C's literals.
-        unsafe {
-            let counts: *const [Count; 64] = *self.0.get(b"no_gpu_calls").unwrap();
-            (*counts)
-                .iter()
-                .filter(|count| !count.name.is_null())
-                .map(|count| {
-                    let name = std::ffi::CStr::from_ptr(count.name);
-                    (name.to_str().unwrap().to_owned(), count.calls)
-                })
-                .collect()
-        }
-    }
-
-    /// The calls that a body makes.
-    pub fn during(&self, body: impl FnOnce()) -> BTreeMap<String, u64> {
-        let before = self.counts();
-        body();
-        self.counts()
-            .into_iter()
-            .map(|(name, calls)| {
-                let earlier = before.get(&name).copied().unwrap_or(0);
-                (name, calls - earlier)
-            })
-            .filter(|(_, calls)| *calls != 0)
-            .collect()
-    }
 }
 
 /// What so many bytes take of a context's pool, which shares memory out in blocks where it keeps any.

@@ -1,6 +1,7 @@
 //! Casts by kernels.
 
 use candle_core::{bail, CudaDevice, CudaStorage, DType, Result, Tensor, D};
+use candle_rocm_kernels::launch_heuristics::MAX_GRID_YZ;
 use candle_rocm_kernels::FP8;
 use candle_rocm_runtime::LaunchConfig;
 
@@ -147,7 +148,7 @@ impl<'a> Launches<'a> {
         let k = int(cast.name, "elements of k", sizes.k)?;
         let (kind, config) = kind_and_grid(cast, device, sizes)?;
         let config = batched(cast.name, config, sizes.batch)?;
-        if config.grid_dim.1 > 65_535 {
+        if config.grid_dim.1 > MAX_GRID_YZ {
             bail!(
                 "{}: {} rows are more than a launch can have blocks for",
                 cast.name,

@@ -3,11 +3,11 @@
 use std::cell::RefCell;
 
 use candle_core::{
-    bail, CpuStorage, CudaDevice, CudaStorage, DType, Device, InplaceOp1, Layout, Result, Tensor,
+    bail, CpuStorage, CudaDevice, CudaStorage, Device, Error, InplaceOp1, Layout, Result, Tensor,
 };
 use candle_rocm_kernels::decode::{Kernel, THREADS};
 use candle_rocm_kernels::ATTENTION_DECODE;
-use candle_rocm_runtime::{DeviceRepr, LaunchConfig};
+use candle_rocm_runtime::{DeviceRepr, LaunchConfig, Workspace};
 
 use super::heads::{HeadNorms, Pairs, Rotary};
 use super::memory::KvCache;
@@ -80,13 +80,9 @@ impl KvCache {
         let columns = columns as usize;
         let mut config = grid(splits, columns, THREADS)?;
         config.grid_dim.2 = int("attend", "steps of all sequences", rows)?;
-        let of_splits = match splits {
-            1 => None,
-            _ => Some(allocate(
-                device,
-                DType::F32,
-                rows * heads * splits * (self.dim + 1),
-            )?),
+        let numbers = match splits {
+            1 => 0,
+            _ => rows * heads * splits * (self.dim + 1),
         };
         let enough = |counters: &&Tensor| splits > 1 && rows * columns <= counters.elem_count();
         let counters = self.counters.as_ref().filter(enough);
@@ -105,7 +101,7 @@ impl KvCache {
             kernel: kernel.name(&self.suffix(heads_from)),
             config,
             sizes: [steps, heads],
-            splits: RefCell::new(of_splits),
+            partial_bytes: (numbers * size_of::<f32>()) as u64,
             counters,
             quantized,
             result: RefCell::new(result),
@@ -199,7 +195,8 @@ pub(super) struct Attend<'a> {
     config: LaunchConfig,
     /// Steps, heads of queries.
     sizes: [usize; 2],
-    splits: RefCell<Option<CudaStorage>>,
+    /// Of what splits of the keys leave; 0 of one.
+    partial_bytes: u64,
     counters: Option<&'a Tensor>,
     /// Whether the result is a vector for quantised products.
     pub(super) quantized: bool,
@@ -281,16 +278,15 @@ impl<'a> Attend<'a> {
         let from = self.from.tensor();
         let argument = self.argument()?;
         let (rotary, norms) = self.rotary_and_norms();
-        let (mut splits, mut result) = (self.splits.borrow_mut(), self.result.borrow_mut());
+        let stream = device.cuda_stream();
+        let partial = Workspace::new(&stream, self.partial_bytes).map_err(Error::wrap)?;
+        let mut result = self.result.borrow_mut();
         let memory = [
             Arg::Read(Some(from)),
             cache,
             Arg::Read(Some(self.position)),
             Arg::Write(&mut result),
-            match &mut *splits {
-                Some(splits) => Arg::Write(splits),
-                None => Arg::Null,
-            },
+            Arg::Long(partial.address() as usize),
             Arg::Read(self.counters),
             Arg::Read(rotary.map(|rotary| &rotary.cos)),
             Arg::Read(rotary.map(|rotary| &rotary.sin)),
@@ -300,7 +296,7 @@ impl<'a> Attend<'a> {
         ];
         let at = |addresses| argument.at(addresses, self.quantized);
         // SAFETY: the kernel's argument, whose shapes were checked: it reads and writes keys below the capacity alone, and of
-        // the counters as many as the grid has y and z.
+        // the counters as many as the grid has y and z; the workspace has room for what all splits leave.
         unsafe {
             launch_of(
                 device,
@@ -311,11 +307,11 @@ impl<'a> Attend<'a> {
                 at,
             )?
         };
-        let (Some(splits), None) = (&*splits, self.counters) else {
-            return Ok(());
-        };
+        if partial.address() == 0 || self.counters.is_some() {
+            return partial.free().map_err(Error::wrap);
+        }
         let args = vec![
-            Arg::Left(splits),
+            Arg::Long(partial.address() as usize),
             Arg::Write(&mut result),
             Arg::Int(self.config.grid_dim.0),
             Arg::Int(argument.dim),
@@ -324,7 +320,8 @@ impl<'a> Attend<'a> {
         let [steps, heads] = self.sizes;
         let config = grid(self.cache.batch * steps * heads, 1, THREADS)?;
         // SAFETY: the kernel's arguments, of the sizes that both have.
-        unsafe { launch(device, &ATTENTION_DECODE, &kernel, config, args) }
+        unsafe { launch(device, &ATTENTION_DECODE, &kernel, config, args) }?;
+        partial.free().map_err(Error::wrap)
     }
 }
 

@@ -142,6 +142,7 @@ template <class T, class S, Op OP_A, Op OP_B> struct DirectLoop {
     static constexpr int OF_A = KBlockA::Lines::BYTES, LDS_STAGE_BYTES = OF_A + KBlockB::Lines::BYTES,
                          LDS_BYTES = S::STAGES * LDS_STAGE_BYTES;
     using Tile = WaveTile<T, S, LDS_BYTES>;
+    using Scales = typename Plain<T, S>::template Scales<Tile>;
     static_assert(Tile::LDS_BYTES == LDS_BYTES && S::STAGES > 2, "results fit where operands were");
     static constexpr int DEPTH = KBlockA::DEPTH, STEPS = S::STAGE_BYTES / 16 / Atom::STEP_CHUNKS;
     static_assert(STEPS % 2 == 0, "stages begin with the first of two sets of fragments");
@@ -183,59 +184,53 @@ template <class T, class S, Op OP_A, Op OP_B> struct DirectLoop {
             lds_barrier();
         }
     }
+
+    static __device__ __forceinline__ void run(const MatmulProblem &, const TileCoordinates &coords, LdsBytes lds,
+                                               KBlockA &a, KBlockB &b, Tile &tile, Scales &) {
+        OperandA of_a(tile.row, Atom::a_row(lane_id()), Atom::a_chunk(lane_id()));
+        OperandB of_b(tile.column, Atom::b_column(lane_id()), Atom::b_chunk(lane_id()));
+        typename Atom::Fragment fragments_a[2][Tile::BLOCKS_M], fragments_b[2][Tile::BLOCKS_N];
+        DirectLoop loop = {a, b, tile, of_a, of_b, fragments_a, fragments_b};
+
+        uint32_t stages = min_of(a.k_blocks(), b.k_blocks());
+        if (stages > 0) {
+            // All stages but one are on their way before the first is multiplied.
+#pragma unroll
+            for (int stage = 0; stage < S::STAGES - 1; stage++) {
+                loop.copy(lds + stage * LDS_STAGE_BYTES, (uint32_t)stage < stages, 0, 1);
+                end_copies();
+            }
+            wait_for_copies<S::STAGES - 2>();
+            lds_barrier();
+            loop.read(lds, 0);
+            // Where the stage lies that is multiplied, the next one, and the one before.
+            uint32_t now = 0, before = LDS_BYTES - LDS_STAGE_BYTES;
+#pragma unroll 1
+            for (uint32_t left = stages; left > 0; left--) {
+                uint32_t next = now + LDS_STAGE_BYTES == LDS_BYTES ? 0 : now + LDS_STAGE_BYTES;
+#pragma unroll
+                for (int step = 0; step < STEPS; step++) {
+                    if (step + 1 < STEPS) {
+                        loop.read(lds + now, step + 1);
+                        loop.copy(lds + before, left >= S::STAGES, step, STEPS - 1);
+                    } else {
+                        end_copies();
+                        wait_for_copies<S::STAGES - 2>();
+                        lds_barrier();
+                        loop.read(lds + next, 0);
+                    }
+                    loop.multiply(step);
+                }
+                before = now;
+                now = next;
+            }
+            lds_barrier();
+        }
+        loop.multiply_rest(lds, coords.begin + stages * DEPTH, coords.end);
+    }
 };
 
 // Grid: x tiles, y splits of k, z batch. Workgroup: S::THREADS, with LDS for S::STAGES stages of both operands.
 template <class T, class S, Op OP_A, Op OP_B> __device__ __forceinline__ void matmul_direct(const MatmulProblem &p) {
-    using Loop = DirectLoop<T, S, OP_A, OP_B>;
-    using Atom = typename Loop::Atom;
-    using Tile = typename Loop::Tile;
-    constexpr int LDS_STAGE_BYTES = Loop::LDS_STAGE_BYTES, LDS_BYTES = Loop::LDS_BYTES, STEPS = Loop::STEPS;
-    const GemmProblem &g = p.gemm;
-    TileCoordinates coords = tile_coordinates<S>(p);
-    auto a = rows_of<typename Loop::KBlockA, T>(g, coords);
-    auto b = columns_of<typename Loop::KBlockB, T>(g, coords);
-    Tile tile;
-    typename Loop::OperandA of_a(tile.row, Atom::a_row(lane_id()), Atom::a_chunk(lane_id()));
-    typename Loop::OperandB of_b(tile.column, Atom::b_column(lane_id()), Atom::b_chunk(lane_id()));
-    typename Atom::Fragment fragments_a[2][Tile::BLOCKS_M], fragments_b[2][Tile::BLOCKS_N];
-    LdsBytes lds = (LdsBytes)dynamic_lds;
-    Loop loop = {a, b, tile, of_a, of_b, fragments_a, fragments_b};
-
-    uint32_t stages = min_of(a.k_blocks(), b.k_blocks());
-    if (stages > 0) {
-        // All stages but one are on their way before the first is multiplied.
-#pragma unroll
-        for (int stage = 0; stage < S::STAGES - 1; stage++) {
-            loop.copy(lds + stage * LDS_STAGE_BYTES, (uint32_t)stage < stages, 0, 1);
-            end_copies();
-        }
-        wait_for_copies<S::STAGES - 2>();
-        lds_barrier();
-        loop.read(lds, 0);
-        // Where the stage lies that is multiplied, the next one, and the one before.
-        uint32_t now = 0, before = LDS_BYTES - LDS_STAGE_BYTES;
-#pragma unroll 1
-        for (uint32_t left = stages; left > 0; left--) {
-            uint32_t next = now + LDS_STAGE_BYTES == LDS_BYTES ? 0 : now + LDS_STAGE_BYTES;
-#pragma unroll
-            for (int step = 0; step < STEPS; step++) {
-                if (step + 1 < STEPS) {
-                    loop.read(lds + now, step + 1);
-                    loop.copy(lds + before, left >= S::STAGES, step, STEPS - 1);
-                } else {
-                    end_copies();
-                    wait_for_copies<S::STAGES - 2>();
-                    lds_barrier();
-                    loop.read(lds + next, 0);
-                }
-                loop.multiply(step);
-            }
-            before = now;
-            now = next;
-        }
-        lds_barrier();
-    }
-    loop.multiply_rest(lds, coords.begin + stages * Loop::DEPTH, coords.end);
-    store_tile<Plain<T, S>, T, S, false>(tile, p, lds, coords);
+    multiply_tile<DirectLoop<T, S, OP_A, OP_B>, T, S, Plain<T, S>, false>(p, (LdsBytes)dynamic_lds);
 }

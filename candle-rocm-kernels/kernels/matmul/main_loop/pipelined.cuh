@@ -367,7 +367,7 @@ __device__ __forceinline__ void schedule_instruction_groups() {
 // What a workgroup has during its main loop, and the clusters of its schedule, whose instructions
 // schedule_instruction_groups() puts in order. Fragments have two sets: a step's are read while those of the step
 // before are multiplied.
-template <class T, class S, Op OP_A, Op OP_B, template <class, class> class GemmTraits> struct LinesLoop {
+template <class T, class S, Op OP_A, Op OP_B, template <class, class> class GemmTraits> struct PipelinedLoop {
     using Problem = typename GemmTraits<T, S>::Problem;
     using Atom = MmaAtom<T>;
     using KBlocks = PipelinedKBlocks<T, S, OP_A == Op::T, OP_B == Op::N>;
@@ -532,48 +532,40 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Gemm
             barrier();
         }
     }
+
+    static __device__ __forceinline__ void run(const Problem &problem, const TileCoordinates &coords,
+                                               LdsBytes k_block_a, KBlockA &a, KBlockB &b, Tile &tile, Scales &scales) {
+        LdsBytes k_block_b = k_block_a + StageA::BYTES;
+        KBlocks on_way(a, b);
+        PipelinedOperand<T, StageA, Tile::BLOCKS_M, Atom::ROWS> of_a;
+        PipelinedOperand<T, StageB, Tile::BLOCKS_N, Atom::COLUMNS> of_b;
+        typename Atom::Fragment fragments_a[2][Tile::BLOCKS_M], fragments_b[2][Tile::BLOCKS_N];
+        PipelinedLoop loop = {k_block_a, k_block_b, on_way, tile, scales, of_a, of_b, fragments_a, fragments_b};
+
+        // A single one is no K-block: for its sake, a loop's registers would be copied.
+        uint32_t k_blocks = min_of(a.k_blocks(), b.k_blocks());
+        if (S::PREFETCH == 2 && !HAS_ODD) k_blocks &= ~1u;
+        if (__builtin_expect(k_blocks < 2, 0)) {
+            k_blocks = 0;
+            loop.begin();
+        } else {
+            if constexpr (!KBlocks::IS_PING_PONG && !Tile::UNEVEN)
+                loop.template multiply_k_blocks<PING_OR_PONG>(k_blocks);
+            else if (uniform(threadIdx.x / (S::THREADS / 2)) == 0) loop.template multiply_k_blocks<PING>(k_blocks);
+            else loop.template multiply_k_blocks<PONG>(k_blocks);
+        }
+        uint32_t k = coords.begin + k_blocks * KBlockA::K_BLOCK;
+        if (__builtin_expect(k < coords.end, 0)) loop.multiply_rest(problem, coords, k);
+    }
 };
 
 // Grid: x tiles, y splits of k, z batch. Workgroup: S::THREADS.
 template <class T, class S, Op OP_A, Op OP_B, template <class, class> class GemmTraits = Plain>
 __device__ __forceinline__ void matmul_pipelined(const typename GemmTraits<T, S>::Problem &problem) {
-    using Loop = LinesLoop<T, S, OP_A, OP_B, GemmTraits>;
-    using KBlocks = typename Loop::KBlocks;
-    using KBlockA = typename Loop::KBlockA;
-    using KBlockB = typename Loop::KBlockB;
+    using Loop = PipelinedLoop<T, S, OP_A, OP_B, GemmTraits>;
     __shared__ char lds[Loop::Tile::LDS_BYTES] __attribute__((aligned(128)));
-    LdsBytes k_block_a = (LdsBytes)lds, k_block_b = k_block_a + Loop::StageA::BYTES;
-
-    const GemmProblem &g = product_of(problem).gemm;
-    TileCoordinates coords;
-    if (!GemmTraits<T, S>::coordinates_of(problem, coords)) return;
-    auto a = rows_of<KBlockA, T>(g, coords);
-    auto b = columns_of<KBlockB, T>(g, coords);
-    KBlocks on_way(a, b);
-    typename Loop::Tile tile;
-    typename Loop::Scales scales(problem, coords, tile);
-    PipelinedOperand<T, typename KBlockA::Stage, Loop::Tile::BLOCKS_M, Loop::Atom::ROWS> of_a;
-    PipelinedOperand<T, typename KBlockB::Stage, Loop::Tile::BLOCKS_N, Loop::Atom::COLUMNS> of_b;
-    typename Loop::Atom::Fragment fragments_a[2][Loop::Tile::BLOCKS_M], fragments_b[2][Loop::Tile::BLOCKS_N];
-    Loop loop = {k_block_a, k_block_b, on_way, tile, scales, of_a, of_b, fragments_a, fragments_b};
-
-    // A single one is no K-block: for its sake, a loop's registers would be copied.
-    uint32_t k_blocks = min_of(a.k_blocks(), b.k_blocks());
-    if (S::PREFETCH == 2 && !Loop::HAS_ODD) k_blocks &= ~1u;
-    if (__builtin_expect(k_blocks < 2, 0)) {
-        k_blocks = 0;
-        loop.begin();
-    } else {
-        if constexpr (!KBlocks::IS_PING_PONG && !Loop::Tile::UNEVEN)
-            loop.template multiply_k_blocks<PING_OR_PONG>(k_blocks);
-        else if (uniform(threadIdx.x / (S::THREADS / 2)) == 0) loop.template multiply_k_blocks<PING>(k_blocks);
-        else loop.template multiply_k_blocks<PONG>(k_blocks);
-    }
-    uint32_t k = coords.begin + k_blocks * KBlockA::K_BLOCK;
-    if (__builtin_expect(k < coords.end, 0)) loop.multiply_rest(problem, coords, k);
-    scales.finish(tile);
-    store_tile<GemmTraits<T, S>, T, S, lacks_registers((OP_A == Op::N) + (OP_B == Op::T))>(tile, problem, k_block_a,
-                                                                                           coords);
+    constexpr bool ANEW = lacks_registers((OP_A == Op::N) + (OP_B == Op::T));
+    multiply_tile<Loop, T, S, GemmTraits<T, S>, ANEW>(problem, (LdsBytes)lds);
 }
 
 // By the shape.

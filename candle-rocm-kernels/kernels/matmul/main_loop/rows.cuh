@@ -143,8 +143,9 @@ template <class T, class S, template <class, class> class GemmTraits> struct Row
     using Scales = typename GemmTraits<T, S>::template Scales<Tile>;
     using RowsMapping = LanesRows<S>;
     using ColumnsMapping = ThreadsColumns<S, Lines>;
-    using RowsOfA = ThreadsVectors<T, S::M, S, RowsMapping>;
-    using ColumnsOfB = ThreadsVectors<T, S::N, S, ColumnsMapping>;
+    using Problem = typename GemmTraits<T, S>::Problem;
+    using KBlockA = ThreadsVectors<T, S::M, S, RowsMapping>;
+    using KBlockB = ThreadsVectors<T, S::N, S, ColumnsMapping>;
     static constexpr int WIDE = Wide::WIDE;
     // LDS: PREFETCH K-blocks of A, one more of B, then the factors of the scheme.
     static constexpr int COLUMNS_AT = S::PREFETCH * RowsMapping::BYTES,
@@ -155,8 +156,8 @@ template <class T, class S, template <class, class> class GemmTraits> struct Row
     using Rows = Vector[RowsMapping::LINES][2][WIDE];
 
     LdsBytes &lds, &lds_scales;
-    RowsOfA &a;
-    ColumnsOfB &b;
+    KBlockA &a;
+    KBlockB &b;
     Tile &tile;
     Scales &scales;
     const uint32_t &lane;
@@ -219,66 +220,59 @@ template <class T, class S, template <class, class> class GemmTraits> struct Row
             scales.promote(tile, lds_scales, scaled, j, j + 1);
         }
     }
+
+    static __device__ __forceinline__ void run(const Problem &, const TileCoordinates &coords, LdsBytes lds, KBlockA &a,
+                                               KBlockB &b, Tile &tile, Scales &scales) {
+        LdsBytes lds_scales = lds + SCALES_AT;
+        const uint32_t lane = lane_id();
+        uint32_t at_a = 0, at_b = 0, scaled = 0;
+        Rows wide;
+        RowsLoop loop = {lds, lds_scales, a, b, tile, scales, lane, at_a, at_b, scaled, wide};
+
+        uint32_t k_blocks = min_of(a.k_blocks(), b.k_blocks());
+        if (k_blocks > 0) {
+            scales.load();
+#pragma unroll
+            for (uint32_t i = 0; i < S::PREFETCH; i++) loop.copy(i, i, i < k_blocks);
+            scales.stage(lds_scales, 0);
+            uint32_t last = S::PREFETCH;
+#pragma unroll 1
+            for (uint32_t left = k_blocks; left > 0; left--) {
+                wait_for_copies<S::PREFETCH - 1>();
+                loop.upcast();
+                lds_barrier();
+                loop.copy(at_a, last, left > S::PREFETCH);
+                if (left > 1) scales.load();
+                loop.multiply();
+                scaled ^= 1;
+                if (left > 1) scales.stage(lds_scales, scaled);
+                last = at_b;
+                at_a = at_a + 1 == S::PREFETCH ? 0 : at_a + 1, at_b = at_b == S::PREFETCH ? 0 : at_b + 1;
+            }
+            wait_for_copies<0>();
+            lds_barrier();
+        }
+        // What is left of k, and products that `K-blocks` excludes.
+        at_a = at_b = scaled = 0;
+#pragma unroll 1
+        for (uint32_t k = coords.begin + k_blocks * KBlockA::K_BLOCK; k < coords.end; k += KBlockA::K_BLOCK) {
+            a.copy_any(loop.rows_at(0), k);
+            b.copy_any(loop.columns_at(0), k);
+            scales.stage_any(lds_scales, k);
+            lds_barrier();
+            loop.upcast();
+            loop.multiply();
+            lds_barrier();
+        }
+    }
 };
 
 // Grid: x tiles, y splits of k, z batch. Workgroup: S::THREADS.
 template <class T, class S, template <class, class> class GemmTraits>
 __device__ __forceinline__ void matmul_rows(const typename GemmTraits<T, S>::Problem &problem) {
     using Loop = RowsLoop<T, S, GemmTraits>;
-    using RowsOfA = typename Loop::RowsOfA;
-    using ColumnsOfB = typename Loop::ColumnsOfB;
     __shared__ char lds_array[Loop::LDS_BYTES] __attribute__((aligned(128)));
-    LdsBytes lds = (LdsBytes)lds_array, lds_scales = lds + Loop::SCALES_AT;
-
-    const GemmProblem &g = product_of(problem).gemm;
-    TileCoordinates coords;
-    if (!GemmTraits<T, S>::coordinates_of(problem, coords)) return;
-    auto a = rows_of<RowsOfA, T>(g, coords);
-    auto b = columns_of<ColumnsOfB, T>(g, coords);
-    typename Loop::Tile tile;
-    typename Loop::Scales scales(problem, coords, tile);
-    const uint32_t lane = lane_id();
-    uint32_t at_a = 0, at_b = 0, scaled = 0;
-    typename Loop::Rows wide;
-    Loop loop = {lds, lds_scales, a, b, tile, scales, lane, at_a, at_b, scaled, wide};
-
-    uint32_t k_blocks = min_of(a.k_blocks(), b.k_blocks());
-    if (k_blocks > 0) {
-        scales.load();
-#pragma unroll
-        for (uint32_t i = 0; i < S::PREFETCH; i++) loop.copy(i, i, i < k_blocks);
-        scales.stage(lds_scales, 0);
-        uint32_t last = S::PREFETCH;
-#pragma unroll 1
-        for (uint32_t left = k_blocks; left > 0; left--) {
-            wait_for_copies<S::PREFETCH - 1>();
-            loop.upcast();
-            lds_barrier();
-            loop.copy(at_a, last, left > S::PREFETCH);
-            if (left > 1) scales.load();
-            loop.multiply();
-            scaled ^= 1;
-            if (left > 1) scales.stage(lds_scales, scaled);
-            last = at_b;
-            at_a = at_a + 1 == S::PREFETCH ? 0 : at_a + 1, at_b = at_b == S::PREFETCH ? 0 : at_b + 1;
-        }
-        wait_for_copies<0>();
-        lds_barrier();
-    }
-    // What is left of k, and products that `K-blocks` excludes.
-    at_a = at_b = scaled = 0;
-#pragma unroll 1
-    for (uint32_t k = coords.begin + k_blocks * RowsOfA::K_BLOCK; k < coords.end; k += RowsOfA::K_BLOCK) {
-        a.copy_any(loop.rows_at(0), k);
-        b.copy_any(loop.columns_at(0), k);
-        scales.stage_any(lds_scales, k);
-        lds_barrier();
-        loop.upcast();
-        loop.multiply();
-        lds_barrier();
-    }
-    scales.finish(tile);
-    store_tile<GemmTraits<T, S>, T, S, false>(tile, problem, lds, coords);
+    multiply_tile<Loop, T, S, GemmTraits<T, S>, false>(problem, (LdsBytes)lds_array);
 }
 
 // By the shape.

@@ -74,6 +74,21 @@ template <class T, class S> struct Plain {
     }
 };
 
+// A workgroup's tile by a main loop, Loop::run(), from its place in the grid to its end in memory. ANEW as in store_tile().
+template <class Loop, class T, class S, class Traits, bool ANEW>
+__device__ __forceinline__ void multiply_tile(const typename Traits::Problem &problem, LdsBytes lds) {
+    const GemmProblem &g = product_of(problem).gemm;
+    TileCoordinates coords;
+    if (!Traits::coordinates_of(problem, coords)) return;
+    auto a = rows_of<typename Loop::KBlockA, T>(g, coords);
+    auto b = columns_of<typename Loop::KBlockB, T>(g, coords);
+    typename Loop::Tile tile;
+    typename Loop::Scales scales(problem, coords, tile);
+    Loop::run(problem, coords, lds, a, b, tile, scales);
+    scales.finish(tile);
+    store_tile<Traits, T, S, ANEW>(tile, problem, lds, coords);
+}
+
 // What a workgroup has during its main loop, and the clusters of its schedule.
 template <class T, class S, Op OP_A, Op OP_B, template <class, class> class GemmTraits> struct TileLoop {
     using Problem = typename GemmTraits<T, S>::Problem;
@@ -207,47 +222,42 @@ template <class T, class S, Op OP_A, Op OP_B, template <class, class> class Gemm
             lds_barrier();
         }
     }
+
+    static __device__ __forceinline__ void run(const Problem &, const TileCoordinates &coords, LdsBytes lds, KBlockA &a,
+                                               KBlockB &b, Tile &tile, Scales &scales) {
+        Operand<T, StageA, Tile::BLOCKS_M, Atom::ROWS> of_a;
+        Operand<T, StageB, Tile::BLOCKS_N, Atom::COLUMNS> of_b;
+        uint32_t k_blocks = min_of(a.k_blocks(), b.k_blocks()), buffer = 0, scaled = 0;
+        TileLoop loop = {lds, a, b, tile, scales, of_a, of_b, k_blocks, buffer, scaled};
+        if (!LATE) loop.locate(lane_id());
+
+        // Where two halves have loops of their own, neither has a branch, and what they stage is known when they are
+        // compiled. So are the last K-block, after which none is loaded, and a single one, for whose sake a loop's
+        // registers would be copied.
+        if (__builtin_expect(k_blocks == 0, 0)) {
+            loop.begin();
+        } else if constexpr (!Atom::UNROLLED) {
+            loop.template start<PING_OR_PONG>();
+#pragma unroll 1
+            for (uint32_t left = k_blocks; left > 0; left--) loop.template multiply_k_block<PING_OR_PONG>(left > 1);
+        } else if (__builtin_expect(k_blocks == 1, 0)) {
+            loop.template start<PING_OR_PONG>();
+            loop.template multiply_k_block<PING_OR_PONG>(Constant<false>());
+        } else {
+            if constexpr (!KBlockA::IS_PING_PONG && !KBlockB::IS_PING_PONG)
+                loop.template multiply_k_blocks<PING_OR_PONG>();
+            else if (uniform(threadIdx.x / (S::THREADS / 2)) == 0) loop.template multiply_k_blocks<PING>();
+            else loop.template multiply_k_blocks<PONG>();
+        }
+        loop.multiply_rest(coords, coords.begin + k_blocks * KBlockA::K_BLOCK);
+    }
 };
 
 // Grid: x tiles, y splits of k, z batch. Workgroup: S::THREADS.
 template <class T, class S, Op OP_A, Op OP_B, template <class, class> class GemmTraits = Plain>
 __device__ __forceinline__ void matmul_tile(const typename GemmTraits<T, S>::Problem &problem) {
     using Loop = TileLoop<T, S, OP_A, OP_B, GemmTraits>;
-    using KBlockA = typename Loop::KBlockA;
-    using KBlockB = typename Loop::KBlockB;
     __shared__ char lds_array[Loop::LDS_BYTES] __attribute__((aligned(128)));
-    LdsBytes lds = (LdsBytes)lds_array;
-    const GemmProblem &g = product_of(problem).gemm;
-    TileCoordinates coords;
-    if (!GemmTraits<T, S>::coordinates_of(problem, coords)) return;
-    auto a = rows_of<KBlockA, T>(g, coords);
-    auto b = columns_of<KBlockB, T>(g, coords);
-    typename Loop::Tile tile;
-    typename Loop::Scales scales(problem, coords, tile);
-    Operand<T, typename KBlockA::Stage, Loop::Tile::BLOCKS_M, Loop::Atom::ROWS> of_a;
-    Operand<T, typename KBlockB::Stage, Loop::Tile::BLOCKS_N, Loop::Atom::COLUMNS> of_b;
-    uint32_t k_blocks = min_of(a.k_blocks(), b.k_blocks()), buffer = 0, scaled = 0;
-    Loop loop = {lds, a, b, tile, scales, of_a, of_b, k_blocks, buffer, scaled};
-    if (!Loop::LATE) loop.locate(lane_id());
-
-    // Where two halves have loops of their own, neither has a branch, and what they stage is known when they are
-    // compiled. So are the last K-block, after which none is loaded, and a single one, for whose sake a loop's
-    // registers would be copied.
-    if (__builtin_expect(k_blocks == 0, 0)) {
-        loop.begin();
-    } else if constexpr (!Loop::Atom::UNROLLED) {
-        loop.template start<PING_OR_PONG>();
-#pragma unroll 1
-        for (uint32_t left = k_blocks; left > 0; left--) loop.template multiply_k_block<PING_OR_PONG>(left > 1);
-    } else if (__builtin_expect(k_blocks == 1, 0)) {
-        loop.template start<PING_OR_PONG>();
-        loop.template multiply_k_block<PING_OR_PONG>(Constant<false>());
-    } else {
-        if constexpr (!KBlockA::IS_PING_PONG && !KBlockB::IS_PING_PONG) loop.template multiply_k_blocks<PING_OR_PONG>();
-        else if (uniform(threadIdx.x / (S::THREADS / 2)) == 0) loop.template multiply_k_blocks<PING>();
-        else loop.template multiply_k_blocks<PONG>();
-    }
-    loop.multiply_rest(coords, coords.begin + k_blocks * KBlockA::K_BLOCK);
-    scales.finish(tile);
-    store_tile<GemmTraits<T, S>, T, S, lacks_registers((OP_A == Op::N) + (OP_B == Op::T))>(tile, problem, lds, coords);
+    constexpr bool ANEW = lacks_registers((OP_A == Op::N) + (OP_B == Op::T));
+    multiply_tile<Loop, T, S, GemmTraits<T, S>, ANEW>(problem, (LdsBytes)lds_array);
 }

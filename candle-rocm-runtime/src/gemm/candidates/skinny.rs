@@ -2,6 +2,7 @@
 
 use candle_rocm_kernels::skinny;
 use candle_rocm_kernels::split::{filling, Split};
+use rocm_gpus::costs;
 
 use crate::gemm::kernel::{Kernel, SkinnyKernel};
 use crate::gemm::plan::{Plan, MAX_SPLITS, MAX_WORKSPACE};
@@ -82,20 +83,20 @@ fn splits_of(product: &Product, skinny: &SkinnyKernel, gpu: Gpu) -> [u64; 2] {
         .shape
         .shares_long_rows(product.m, product.k, gpu.units())
     {
-        Some(_) => skinny::OF_LONG_ROWS,
-        None if alone => 1,
-        None => 2,
+        Some(_) => costs::SKINNY_SPLITS_OF_LONG_ROWS,
+        None if alone => costs::SKINNY_SPLITS_ALONE,
+        None => costs::SKINNY_SPLITS,
     };
-    let filling = filling(of_unit * gpu.units(), workgroups, most);
-    // Such kernels have the next step's vectors on their way (PREFETCH in skinny/product.cuh): by the emulator's clock of an
-    // MI300X a fifth of its units is busy enough.
+    let places = of_unit.value as u64 * gpu.units();
+    let filling = filling(places, workgroups, most);
+    // Such kernels have the next step's vectors on their way (PREFETCH in skinny/product.cuh).
     let prefetch = skinny.op_a == Transpose::Yes && product.dtype.bytes() == 2 && !is_nvidia;
     let busy = if transposes_lines {
         half_busy
     } else if skinny.shape.reads_b || lines {
         workgroups >= gpu.units()
     } else if prefetch {
-        5 * workgroups >= gpu.units()
+        costs::SKINNY_BUSY_BY_PREFETCH.value as u64 * workgroups >= gpu.units()
     } else {
         half_busy
     };

@@ -1,5 +1,5 @@
 /* HIP without a GPU: each function succeeds at once and is counted. With it in libamdhip64's place, what remains of an
-   operator is the host code above it. Compiled with cc by tests/host_calls.rs and benches/host_cost.rs. */
+   operator is the host code above it. testing/src/no_gpu.rs compiles it with cc. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The macros of a header.
+use crate::error::{Error, Result};
+
+/// The macros of a header, or of another file of kernels.
 pub struct Header {
     path: PathBuf,
     macros: BTreeMap<String, Macro>,
@@ -25,8 +27,31 @@ pub struct Row {
     pub callback: usize,
     /// What stands between its brackets.
     pub arguments: Vec<String>,
-    /// Where it stands, as `file:line`.
-    pub place: String,
+    path: PathBuf,
+    line: usize,
+}
+
+impl Row {
+    /// That this row is none, with its place.
+    pub fn error(&self, reason: impl Into<String>) -> Error {
+        Error::header(&self.path, self.line, reason)
+    }
+
+    /// So many of its arguments, from this one on, which are numbers.
+    ///
+    /// # Errors
+    /// One is none, or missing.
+    pub fn numbers<const N: usize>(&self, first: usize) -> Result<[u32; N]> {
+        let words = self.arguments.get(first..first + N).unwrap_or_default();
+        let numbers: Option<Vec<u32>> = words.iter().map(|word| word.parse().ok()).collect();
+        let numbers = numbers.and_then(|numbers| numbers.try_into().ok());
+        numbers.ok_or_else(|| self.strange())
+    }
+
+    /// That its arguments are not what the list's columns are.
+    pub fn strange(&self) -> Error {
+        self.error(format!("{:?}", self.arguments))
+    }
 }
 
 impl Header {
@@ -34,9 +59,8 @@ impl Header {
     ///
     /// # Errors
     /// It cannot be read, or a macro's parameters have no end.
-    pub fn read(path: &Path) -> Result<Self, String> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| format!("{}: {error}", path.display()))?;
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path).map_err(Error::file(path))?;
         let mut header = Self {
             path: path.to_path_buf(),
             macros: BTreeMap::new(),
@@ -74,31 +98,41 @@ impl Header {
         Ok(header)
     }
 
+    /// Whether a macro has this name.
+    pub fn has(&self, list: &str) -> bool {
+        self.macros.contains_key(list)
+    }
+
     /// The rows of a list, whose first parameters are the macros that make rows: so many.
     ///
     /// # Errors
     /// The list is missing or empty, or has something else than invocations of rows and lists.
-    pub fn rows(&self, list: &str, callbacks: usize) -> Result<Vec<Row>, String> {
+    pub fn rows(&self, list: &str, callbacks: usize) -> Result<Vec<Row>> {
         let mut rows = Vec::new();
         let callbacks: Vec<String> = (0..callbacks).map(|number| format!("\0{number}")).collect();
         self.expand(list, &callbacks, 0, &mut rows)?;
         match rows.is_empty() {
-            true => Err(format!("{}: the list {list} is empty", self.path.display())),
+            true => Err(self.error(format!("the list {list} is empty"))),
             false => Ok(rows),
         }
+    }
+
+    /// That something is wrong with the header, in no line of its own.
+    pub fn error(&self, reason: impl Into<String>) -> Error {
+        self.at(0, reason)
     }
 
     /// Whether every list whose name begins so is known by the rest of its name.
     ///
     /// # Errors
     /// One is not.
-    pub fn knows_lists(&self, prefix: &str, is_known: impl Fn(&str) -> bool) -> Result<(), String> {
+    pub fn knows_lists(&self, prefix: &str, is_known: impl Fn(&str) -> bool) -> Result<()> {
         for (name, of) in &self.macros {
             if name
                 .strip_prefix(prefix)
                 .is_some_and(|rest| !is_known(rest))
             {
-                return Err(self.at(of.line, &format!("{name} is a list for no architecture")));
+                return Err(self.at(of.line, format!("{name} is a list for no architecture")));
             }
         }
         Ok(())
@@ -110,13 +144,13 @@ impl Header {
         arguments: &[String],
         line: usize,
         rows: &mut Vec<Row>,
-    ) -> Result<(), String> {
+    ) -> Result<()> {
         let of = self
             .macros
             .get(list)
-            .ok_or_else(|| self.at(line, &format!("no list {list}")))?;
+            .ok_or_else(|| self.at(line, format!("no list {list}")))?;
         if of.is_ambiguous {
-            return Err(self.at(of.line, &format!("{list} is defined twice")));
+            return Err(self.at(of.line, format!("{list} is defined twice")));
         }
         // An alias.
         if of.parameters.is_empty() {
@@ -126,7 +160,7 @@ impl Header {
         let is_variadic = named < of.parameters.len();
         if arguments.len() < named || (arguments.len() > named && !is_variadic) {
             let count = arguments.len();
-            return Err(self.at(line, &format!("{list} with {count} arguments, not {named}")));
+            return Err(self.at(line, format!("{list} with {count} arguments, not {named}")));
         }
         let replaced = |word: &str| {
             let at = of.parameters.iter().position(|name| name == word);
@@ -145,10 +179,7 @@ impl Header {
                 (!name.is_empty() && name.chars().all(is_name)).then_some((name, inside, rest))
             });
             let Some((name, inside, after)) = invocation else {
-                return Err(self.at(
-                    line,
-                    &format!("{list} has something else than rows: {rest}"),
-                ));
+                return Err(self.at(line, format!("{list} has something else than rows: {rest}")));
             };
             let name = replaced(name);
             let arguments: Vec<String> = split(inside).iter().map(|word| replaced(word)).collect();
@@ -159,7 +190,8 @@ impl Header {
                 Some(callback) => rows.push(Row {
                     callback,
                     arguments,
-                    place: format!("{}:{line}", self.path.display()),
+                    path: self.path.clone(),
+                    line,
                 }),
                 None => self.expand(&name, &arguments, line, rows)?,
             }
@@ -168,8 +200,8 @@ impl Header {
         }
     }
 
-    fn at(&self, line: usize, what: &str) -> String {
-        format!("{}:{line}: {what}", self.path.display())
+    fn at(&self, line: usize, reason: impl Into<String>) -> Error {
+        Error::header(&self.path, line, reason)
     }
 }
 
