@@ -214,6 +214,25 @@ const FAMILIES: &[Family] = &[
         ],
     },
     Family {
+        header: "convolution/convolution_kernels.cuh",
+        out: "convolution_kernels.rs",
+        tables: &[Table {
+            name: "KERNELS",
+            list: "CONVOLUTION_KERNELS_",
+            callbacks: (2, 0),
+            row: "Kernel",
+            columns: &[
+                word("dtype", DTYPES),
+                number("rows"),
+                number("columns"),
+                number("waves_m"),
+                number("waves_n"),
+                number("stage_bytes"),
+            ],
+            sizes: None,
+        }],
+    },
+    Family {
         header: "attention/attention_kernels.cuh",
         out: "attention_kernels.rs",
         tables: &[

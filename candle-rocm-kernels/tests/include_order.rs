@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Each may include itself and those before it.
-const FOLDERS: [&str; 9] = [
+const FOLDERS: [&str; 10] = [
     "portable",
     "elementwise",
     "rows",
     "indexing",
     "conv",
     "matmul",
+    "convolution",
     "quantized",
     "attention",
     "random",

@@ -1,0 +1,43 @@
+// The kernels of module `convolution`, by architecture. convolution.cu makes them of this list, and the build the table
+// that candle_rocm_kernels::convolution reads.
+//
+//   X(type, rows, columns, waves_m, waves_n, stage_bytes)
+//   EACH(type)
+//
+// X is two kernels whose workgroups make a tile of rows x columns by waves_m x waves_n wavefronts:
+// convolution_<type>_<rows>x<columns>_elements, which gathers the image element by element, and ..._vectors, where 16
+// bytes of k of a row lie together. A K-block has stage_bytes of k: so few of the largest tile's that two workgroups fit
+// a compute unit's LDS.
+//
+// EACH is convolution_direct_<type>, without a product, and convolution_sum_<type>, which adds up splits of k.
+#pragma once
+#include "portable/architecture.cuh"
+
+#define CONVOLUTION_EACH(EACH) EACH(f32) EACH(f64) EACH(f16) EACH(bf16)
+#define CONVOLUTION_64(X, EACH)  \
+    X(f16, 128, 128, 2, 2, 32) \
+    X(bf16, 128, 128, 2, 2, 32) \
+    X(f32, 128, 128, 2, 2, 32) \
+    X(f16, 64, 64, 2, 2, 64) \
+    X(bf16, 64, 64, 2, 2, 64) \
+    X(f32, 64, 64, 2, 2, 64) \
+    X(f64, 64, 64, 2, 2, 64) \
+    CONVOLUTION_EACH(EACH)
+#define CONVOLUTION_32(X, EACH)  \
+    X(f16, 128, 128, 4, 2, 64) \
+    X(bf16, 128, 128, 4, 2, 64) \
+    X(f32, 128, 128, 2, 4, 64) \
+    X(f16, 64, 64, 2, 2, 64) \
+    X(bf16, 64, 64, 2, 2, 64) \
+    X(f32, 64, 64, 2, 2, 64) \
+    X(f64, 64, 64, 2, 2, 64) \
+    CONVOLUTION_EACH(EACH)
+#define CONVOLUTION_KERNELS_Vega20 CONVOLUTION_64
+#define CONVOLUTION_KERNELS_Cdna1 CONVOLUTION_64
+#define CONVOLUTION_KERNELS_Cdna2 CONVOLUTION_64
+#define CONVOLUTION_KERNELS_Cdna3 CONVOLUTION_64
+#define CONVOLUTION_KERNELS_Cdna4 CONVOLUTION_64
+#define CONVOLUTION_KERNELS_Rdna2 CONVOLUTION_32
+#define CONVOLUTION_KERNELS_Rdna3 CONVOLUTION_32
+#define CONVOLUTION_KERNELS_Rdna4 CONVOLUTION_32
+#define CONVOLUTION_KERNELS_Nvidia CONVOLUTION_32
