@@ -2,8 +2,8 @@
 //! `kernels/convolution/convolution_kernels.cuh`.
 //!
 //! A kernel's name is `convolution_<dtype>_<rows>x<columns>_elements`, which gathers the image element by element, or
-//! `..._vectors`, where 16 bytes of k lie together; `convolution_direct_<dtype>` makes no product, and
-//! `convolution_sum_<dtype>` adds up the splits of k.
+//! `..._vectors`, where 16 bytes of k lie together; `convolution_direct_<dtype>` and
+//! `convolution_depthwise_<dtype>_<taps>_<stride>` make no product, and `convolution_sum_<dtype>` adds up the splits of k.
 
 use crate::by_architecture::Lists;
 use crate::matmul::{Dtype, Tile};
@@ -20,7 +20,29 @@ struct Kernel {
     stage_bytes: u32,
 }
 
+/// A kernel for groups of one channel, likewise.
+#[derive(Clone, Copy, Debug)]
+struct Depthwise {
+    dtype: Dtype,
+    taps: u32,
+    stride: u32,
+}
+
 include!(concat!(env!("OUT_DIR"), "/convolution_kernels.rs"));
+
+/// Lines that a work-item of the kernels for groups of one channel makes, of 16 bytes of neighbours each.
+pub const DEPTHWISE_LINES: u32 = 4;
+
+/// Whether a processor has a kernel for groups of one channel, `taps` x `taps` taps and places `stride` apart.
+pub fn is_depthwise(processor: Processor, dtype: Dtype, taps: u32, stride: u32) -> bool {
+    let is_it = |kernel: &Depthwise| (kernel.dtype, kernel.taps, kernel.stride) == (dtype, taps, stride);
+    DEPTHWISE.of(processor).iter().any(is_it)
+}
+
+/// The name of that kernel.
+pub fn depthwise_name(dtype: Dtype, taps: u32, stride: u32) -> String {
+    format!("convolution_depthwise_{}_{taps}_{stride}", dtype.name())
+}
 
 /// Work-items of a workgroup of the kernels without tiles.
 pub const THREADS: u32 = 256;

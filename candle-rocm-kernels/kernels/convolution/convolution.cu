@@ -7,12 +7,12 @@
 #if defined(__HIP__) || defined(LDS_COPIES)
 #include "convolution/tile.cuh"
 
-#define CONVOLUTION(TYPE, SHAPE, NAME, VECTORS)                                   \
+#define CONVOLUTION(TYPE, SHAPE, NAME, VECTORS)                                            \
     ENTRY __launch_bounds__(SHAPE::THREADS) CONVOLUTION_WAVES NAME(ConvolutionProblem p) { \
-        convolution_tile<element_##TYPE, SHAPE, VECTORS>(p);                      \
+        convolution_tile<element_##TYPE, SHAPE, VECTORS>(p);                               \
     }
-#define CONVOLUTIONS(TYPE, ROWS, COLUMNS, WAVES_M, WAVES_N, STAGE_BYTES)                                               \
-    using Shape_##TYPE##_##ROWS##x##COLUMNS = MatmulShape<ROWS, COLUMNS, WAVES_M, WAVES_N, STAGE_BYTES, 1>;        \
+#define CONVOLUTIONS(TYPE, ROWS, COLUMNS, WAVES_M, WAVES_N, STAGE_BYTES)                                            \
+    using Shape_##TYPE##_##ROWS##x##COLUMNS = MatmulShape<ROWS, COLUMNS, WAVES_M, WAVES_N, STAGE_BYTES, 1>;         \
     CONVOLUTION(TYPE, Shape_##TYPE##_##ROWS##x##COLUMNS, convolution_##TYPE##_##ROWS##x##COLUMNS##_elements, false) \
     CONVOLUTION(TYPE, Shape_##TYPE##_##ROWS##x##COLUMNS, convolution_##TYPE##_##ROWS##x##COLUMNS##_vectors, true)
 #else
@@ -26,10 +26,15 @@
 #define CONVOLUTION_WAVES
 #endif
 
-#define EACH(TYPE)                                                                                            \
-    ENTRY __launch_bounds__(256) convolution_direct_##TYPE(ConvolutionProblem p) {                            \
-        convolution_direct<element_##TYPE>(p);                                                                \
-    }                                                                                                         \
+#define EACH(TYPE)                                                                 \
+    ENTRY __launch_bounds__(256) convolution_direct_##TYPE(ConvolutionProblem p) { \
+        convolution_direct<element_##TYPE>(p);                                     \
+    }                                                                              \
     ENTRY __launch_bounds__(256) convolution_sum_##TYPE(ConvolutionProblem p) { convolution_sum<element_##TYPE>(p); }
 
-LISTED(CONVOLUTION_KERNELS)(CONVOLUTIONS, EACH)
+#define DEPTHWISE(TYPE, TAPS, STRIDE)                                                                     \
+    ENTRY __launch_bounds__(256) convolution_depthwise_##TYPE##_##TAPS##_##STRIDE(ConvolutionProblem p) { \
+        Depthwise<element_##TYPE, TAPS, STRIDE>().run(p);                                                 \
+    }
+
+LISTED(CONVOLUTION_KERNELS)(CONVOLUTIONS, EACH, DEPTHWISE)

@@ -15,8 +15,8 @@ template <class T> struct ConvolutionEpilogue {
     __device__ __forceinline__ ConvolutionEpilogue(const ConvolutionProblem &p, const Phase &phase)
         : result((T *)p.result + phase.result), addend((const T *)p.addend + phase.result),
           bias(p.bias ? (const T *)p.bias + phase.group * p.columns : nullptr),
-          residual(p.residual ? (const T *)p.residual + phase.result : nullptr), alpha((Sum)p.alpha),
-          beta((Sum)p.beta), activation(p.activation) {}
+          residual(p.residual ? (const T *)p.residual + phase.result : nullptr), alpha((Sum)p.alpha), beta((Sum)p.beta),
+          activation(p.activation) {}
 
     __device__ __forceinline__ Sum activated(Sum x) const {
         if (activation == ACTIVATION_none) return x;

@@ -93,10 +93,11 @@ public:
     }
     __device__ __forceinline__ WordVector<4>::type read_128(uint32_t offset) const {
         uint32_t x, y, z, w;
-        asm volatile("{\n\t.reg .pred there;\n\tmov.u32 %0, 0;\n\tmov.u32 %1, 0;\n\tmov.u32 %2, 0;\n\tmov.u32 %3, 0;\n\t"
-                     "setp.ne.u32 there, %5, 0xffffffff;\n\t@there ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];\n\t}"
-                     : "=&r"(x), "=&r"(y), "=&r"(z), "=&r"(w)
-                     : "l"(memory + offset), "r"(offset));
+        asm volatile(
+            "{\n\t.reg .pred there;\n\tmov.u32 %0, 0;\n\tmov.u32 %1, 0;\n\tmov.u32 %2, 0;\n\tmov.u32 %3, 0;\n\t"
+            "setp.ne.u32 there, %5, 0xffffffff;\n\t@there ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];\n\t}"
+            : "=&r"(x), "=&r"(y), "=&r"(z), "=&r"(w)
+            : "l"(memory + offset), "r"(offset));
         return {x, y, z, w};
     }
 #endif
@@ -154,13 +155,15 @@ template <class T, int DEPTH> struct KTable {
                          COMPARED = MATRIX + DEPTH * (int)sizeof(Matrix),
                          BYTES = COMPARED + DEPTH * (int)sizeof(Compared);
 
-    static __device__ __forceinline__ Image image(LdsBytes table, uint32_t k) {
-        auto words = lds_load<WordVector<2>::type>(table + IMAGE + k * sizeof(Image));
-        return {words[0], words[1]};
+    // Those of a k that is even, and of the next.
+    template <class V> struct Two {
+        V v[2];
+    };
+    static __device__ __forceinline__ Two<Image> images(LdsBytes table, uint32_t k) {
+        return bit_cast<Two<Image>>(lds_load<WordVector<4>::type>(table + IMAGE + k * sizeof(Image)));
     }
-    static __device__ __forceinline__ Matrix matrix(LdsBytes table, uint32_t k) {
-        auto words = lds_load<WordVector<2>::type>(table + MATRIX + k * sizeof(Matrix));
-        return {words[0], words[1]};
+    static __device__ __forceinline__ Two<Matrix> matrices(LdsBytes table, uint32_t k) {
+        return bit_cast<Two<Matrix>>(lds_load<WordVector<4>::type>(table + MATRIX + k * sizeof(Matrix)));
     }
     static __device__ __forceinline__ Coordinates compared(LdsBytes table, uint32_t k) {
         auto words = lds_load<WordVector<4>::type>(table + COMPARED + k * sizeof(Compared));
@@ -274,9 +277,11 @@ private:
 #pragma unroll
         for (int i = 0; i < Mine::COUNT; i++)
 #pragma unroll
-            for (int j = 0; j < V; j++) {
-                auto k = Table::image(table, Mine::chunk(i) * V + j);
-                held[i].gather(j, memory, (offset[0] + k.offset) | bit_of(outside[0], k.tap));
+            for (int j = 0; j < V; j += 2) {
+                auto k = Table::images(table, Mine::chunk(i) * V + j);
+#pragma unroll
+                for (int e = 0; e < 2; e++)
+                    held[i].gather(j + e, memory, (offset[0] + k.v[e].offset) | bit_of(outside[0], k.v[e].tap));
             }
     }
     __device__ __forceinline__ void load_compared(const ConvolutionProblem &p, LdsBytes table) {
@@ -285,15 +290,16 @@ private:
             if constexpr (VECTORS) {
                 uint32_t k = Mine::chunk(i) * V;
                 auto coordinates = Table::compared(table, k);
-                held[i].read(memory,
-                             (offset[i] + Table::image(table, k).offset) | compared(p, i, coordinates));
+                held[i].read(memory, (offset[i] + Table::images(table, k).v[0].offset) | compared(p, i, coordinates));
             } else {
 #pragma unroll
-                for (int j = 0; j < V; j++) {
-                    uint32_t k = Mine::chunk(i) * V + j;
-                    auto coordinates = Table::compared(table, k);
-                    held[i].gather(j, memory,
-                                   (offset[0] + Table::image(table, k).offset) | compared(p, 0, coordinates));
+                for (int j = 0; j < V; j += 2) {
+                    uint32_t first = Mine::chunk(i) * V + j;
+                    auto k = Table::images(table, first);
+#pragma unroll
+                    for (int e = 0; e < 2; e++)
+                        held[i].gather(j + e, memory,
+                                       (offset[0] + k.v[e].offset) | compared(p, 0, Table::compared(table, first + e)));
                 }
             }
         }
@@ -327,16 +333,18 @@ template <class T, int COLUMNS, class S> struct MatrixBlock {
         if (has_vectors) {
 #pragma unroll
             for (int i = 0; i < COUNT; i++) {
-                auto k = Table::matrix(table, ByVectors::chunk(i) * V);
+                auto k = Table::matrices(table, ByVectors::chunk(i) * V).v[0];
                 held[i].read(memory, (offset[i] + k.offset) | k.outside | outside[i]);
             }
         } else {
 #pragma unroll
             for (int i = 0; i < COUNT; i++)
 #pragma unroll
-                for (int j = 0; j < V; j++) {
-                    auto k = Table::matrix(table, ByElements::chunk(i) * V + j);
-                    held[i].gather(j, memory, (offset[0] + k.offset) | k.outside | outside[0]);
+                for (int j = 0; j < V; j += 2) {
+                    auto k = Table::matrices(table, ByElements::chunk(i) * V + j);
+#pragma unroll
+                    for (int e = 0; e < 2; e++)
+                        held[i].gather(j + e, memory, (offset[0] + k.v[e].offset) | k.v[e].outside | outside[0]);
                 }
         }
     }

@@ -110,8 +110,7 @@ template <class T, class Tile, bool COLUMNS> struct ConvolutionStrips {
     template <int BYTES> struct Within {
         static constexpr int STRIP = blocks_of_strip(BYTES), LENGTH = STRIP * OF_LINE, PITCH = LENGTH + PAD;
         static_assert(PITCH * LINES * (int)sizeof(Sum) <= BYTES, "a wavefront's place");
-        static constexpr int OF_OTHER = COLUMNS ? Tile::BLOCKS_M : Tile::BLOCKS_N,
-                             STRIPS = BLOCKS / STRIP * OF_OTHER;
+        static constexpr int OF_OTHER = COLUMNS ? Tile::BLOCKS_M : Tile::BLOCKS_N, STRIPS = BLOCKS / STRIP * OF_OTHER;
 
         // Strip `number` of the wavefront's: f(row, column, sums, whether a vector of them) of the tile for each
         // element or vector of it.
@@ -128,7 +127,8 @@ template <class T, class Tile, bool COLUMNS> struct ConvolutionStrips {
             for (uint32_t i = lane_id(); i < per_line * LINES; i += WAVEFRONT) {
                 uint32_t line = vectors ? i / (LENGTH / V) : i / LENGTH;
                 uint32_t along = (i - line * per_line) * width;
-                uint32_t row = COLUMNS ? line0 + line : along0 + along, column = COLUMNS ? along0 + along : line0 + line;
+                uint32_t row = COLUMNS ? line0 + line : along0 + along,
+                         column = COLUMNS ? along0 + along : line0 + line;
                 f(tile.row + row, tile.column + column, strip + line * PITCH + along);
             }
             wave_fence();
@@ -175,9 +175,11 @@ __device__ __forceinline__ void store_convolution(const Loop &loop, uint32_t fir
         Sum *partial = (Sum *)p.partial + (((uint64_t)split * p.groups.value + z) * p.columns + first_column) * p.rows;
 #pragma unroll 1
         for (int number = 0; number < Rows::STRIPS; number++)
-            Rows::each(loop.tile, strip, number, false, [&](uint32_t row, uint32_t column, LDS_MEMORY Sum *sums) INLINED {
-                if (row < rows && column < columns) partial[(uint64_t)column * p.rows + first_row + row] = *sums;
-            });
+            Rows::each(loop.tile, strip, number, false,
+                       [&](uint32_t row, uint32_t column, LDS_MEMORY Sum *sums) INLINED {
+                           if (row < rows && column < columns)
+                               partial[(uint64_t)column * p.rows + first_row + row] = *sums;
+                       });
         return;
     }
     ConvolutionEpilogue<T> epilogue(p, phase);
@@ -205,7 +207,8 @@ __device__ __forceinline__ void store_convolution(const Loop &loop, uint32_t fir
 
 // Grid: x tiles, y splits of k, z groups of each phase. Workgroup: S::THREADS. VECTORS says that 16 bytes of k of a row
 // lie together in the image.
-template <class T, class S, bool VECTORS> __device__ __forceinline__ void convolution_tile(const ConvolutionProblem &p) {
+template <class T, class S, bool VECTORS> __device__ __forceinline__ void convolution_tile(
+    const ConvolutionProblem &p) {
     using Loop = ConvolutionLoop<T, S, VECTORS>;
     __shared__ char lds_array[Loop::LDS_BYTES] __attribute__((aligned(128)));
     TileIndex index = tile_index(p.order, blockIdx.x);

@@ -416,6 +416,12 @@ impl ConvolutionArguments {
         has_image
     }
 
+    /// Whether neighbours of the result are columns, or groups.
+    fn has_channels_last(&self) -> bool {
+        let columns = self.columns > 1 && self.result_column == 1;
+        columns || (self.columns == 1 && self.groups.value > 1 && self.result_group == 1)
+    }
+
     /// Chooses how results are written, in vectors of so many elements if they lie together.
     pub(super) fn choose_store(&mut self, vector: u64) {
         let outer = Direction(self.row_outers.value.into(), self.result_row);
@@ -437,7 +443,7 @@ impl ConvolutionArguments {
         let store = match (has_rows, has_columns) {
             (true, _) => Store::VectorsOfRows,
             (_, true) => Store::VectorsOfColumns,
-            _ if self.result_column == 1 && self.columns > 1 => Store::ElementsOfColumns,
+            _ if self.has_channels_last() => Store::ElementsOfColumns,
             _ => Store::ElementsOfRows,
         };
         self.store = store as u32;

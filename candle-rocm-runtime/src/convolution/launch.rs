@@ -138,7 +138,8 @@ fn prepare(
     let kernel = kernel.unwrap_or_else(best);
     let (name, threads) = kernel.name(of.dtype, vectors);
     let matrices = arguments.matrices();
-    if matrices > MOST_MATRICES {
+    let is_tile = matches!(kernel, Kernel::Tile { .. });
+    if is_tile && matrices > MOST_MATRICES {
         return Err(Error::unsupported(format!(
             "{matrices} groups and phases of strides are more than the {MOST_MATRICES} of a launch"
         )));
@@ -170,7 +171,19 @@ fn prepare(
             let all = all.map_err(|_| Error::unsupported("it has more tiles than a launch"))?;
             config(all as u32, splits, matrices, threads)
         }
-        Kernel::Direct => config(on_units(elements), 1, matrices, threads),
+        Kernel::Direct => {
+            let phases = matrices / u64::from(arguments.groups.value.max(1));
+            config(on_units(elements * matrices / phases), 1, phases, threads)
+        }
+        Kernel::Depthwise { .. } => {
+            let of_x = u64::from(arguments.x.rows.value).div_ceil(vector);
+            let of_y = u64::from(arguments.y.rows.value).div_ceil(convolution::DEPTHWISE_LINES.into());
+            let planes = u64::from(arguments.row_outers.value) * u64::from(arguments.groups.value);
+            let all = (of_x * of_y * planes).div_ceil(convolution::THREADS.into());
+            let all = u32::try_from(all).ok().filter(|all| *all < 1 << 23);
+            let all = all.ok_or_else(|| Error::unsupported("it has more lines than a launch"))?;
+            config(all, 1, 1, threads)
+        }
     };
     let workspace = kernel.workspace(of.dtype, &arguments);
     let sum = match workspace {

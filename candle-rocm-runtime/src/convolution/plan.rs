@@ -32,6 +32,13 @@ pub enum Kernel {
     },
     /// An element a work-item.
     Direct,
+    /// Groups of one channel: lines of neighbours a work-item.
+    Depthwise {
+        /// Along each of two axes.
+        taps: u32,
+        /// Between places of the image, along both.
+        stride: u32,
+    },
 }
 
 /// How a gradient of weights divides k.
@@ -53,6 +60,9 @@ impl Kernel {
     ) -> Self {
         let [inputs, outputs] = of.of_group();
         let is_gradient_of_weights = of.operation == Operation::Weights;
+        if let Some(depthwise) = depthwise(of, arguments, gpu).filter(|_| is_within) {
+            return depthwise;
+        }
         if !is_gradient_of_weights && of.groups > 1 && inputs.max(outputs) < FEW_CHANNELS {
             return Self::Direct;
         }
@@ -70,6 +80,7 @@ impl Kernel {
         is_within: bool,
     ) -> Vec<Self> {
         let mut all = vec![Self::Direct];
+        all.extend(depthwise(of, arguments, gpu).filter(|_| is_within));
         // Tiles do not go backwards in memory.
         let is_backwards =
             of.operation == Operation::Data && of.axes.iter().any(|axis| axis.is_flipped);
@@ -174,8 +185,32 @@ impl Kernel {
                 shape.threads,
             ),
             Self::Direct => (convolution::direct_name(dtype), THREADS),
+            Self::Depthwise { taps, stride } => {
+                (convolution::depthwise_name(dtype, *taps, *stride), THREADS)
+            }
         }
     }
+}
+
+/// The kernel for groups of one channel, where there is one: its taps follow one another, and so do the lines of image and
+/// result.
+fn depthwise(of: &Convolution, arguments: &ConvolutionArguments, gpu: Gpu) -> Option<Kernel> {
+    let [inputs, outputs] = of.of_group();
+    let (z, y, x) = (&arguments.z, &arguments.y, &arguments.x);
+    let (taps, stride) = (x.taps.value, u32::try_from(x.row_step).ok()?);
+    let are_alike = y.taps.value == taps
+        && y.row_step == x.row_step
+        && x.k_step == y.k_step
+        && x.k_step.abs() == 1
+        && [x, y, z].iter().all(|axis| axis.phases.value == 1)
+        && [z.rows.value, z.taps.value] == [1, 1]
+        && z.size == 1
+        && z.first == 0;
+    let is_one = of.operation != Operation::Weights && of.groups > 1 && [inputs, outputs] == [1, 1];
+    // Lanes are neighbours along x.
+    let is_first = x.image == 1 && x.result == 1 && x.matrix.min(y.matrix) >= 0;
+    let exists = convolution::is_depthwise(gpu.processor, of.dtype, taps, stride);
+    (is_one && are_alike && is_first && exists).then_some(Kernel::Depthwise { taps, stride })
 }
 
 /// Elements of the result, in all groups.
