@@ -114,6 +114,17 @@ pub fn direct_name(dtype: Dtype) -> String {
     format!("convolution_direct_{}", dtype.name())
 }
 
+/// The name of the kernel that puts the output channels of weights together, whose workgroups are [`TRANSPOSE_THREADS`].
+pub fn transpose_name(dtype: Dtype) -> String {
+    format!("convolution_transpose_{}", 8 * dtype.bytes())
+}
+
+/// Work-items of its workgroups, each of which turns a tile of [`TRANSPOSE_TILE`] x [`TRANSPOSE_TILE`].
+pub const TRANSPOSE_THREADS: (u32, u32) = (32, 8);
+
+/// Rows and columns of a tile of it.
+pub const TRANSPOSE_TILE: u32 = 32;
+
 /// The name of the kernel that adds up the splits of k.
 pub fn sum_name(dtype: Dtype) -> String {
     format!("convolution_sum_{}", dtype.name())

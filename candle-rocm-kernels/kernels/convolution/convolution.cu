@@ -3,6 +3,7 @@
 #include "portable/lds.cuh"
 #include "convolution/convolution_kernels.cuh"
 #include "convolution/direct.cuh"
+#include "convolution/transpose.cuh"
 #include "matmul/elements.cuh"
 #if defined(__HIP__) || defined(LDS_COPIES)
 #include "convolution/tile.cuh"
@@ -36,5 +37,16 @@
     ENTRY __launch_bounds__(256) convolution_depthwise_##TYPE##_##TAPS##_##STRIDE(ConvolutionProblem p) { \
         Depthwise<element_##TYPE, TAPS, STRIDE>().run(p);                                                 \
     }
+
+// Of elements of so many bits.
+#define TRANSPOSE(BITS)                                                                                        \
+    ENTRY __launch_bounds__(256)                                                                               \
+        convolution_transpose_##BITS(const uint##BITS##_t *__restrict__ from, uint##BITS##_t *__restrict__ to, \
+                                     uint32_t rows, uint32_t columns, int64_t pitch) {                         \
+        transpose_weights(from, to, rows, columns, pitch);                                                     \
+    }
+TRANSPOSE(16)
+TRANSPOSE(32)
+TRANSPOSE(64)
 
 LISTED(CONVOLUTION_KERNELS)(CONVOLUTIONS, EACH, DEPTHWISE)

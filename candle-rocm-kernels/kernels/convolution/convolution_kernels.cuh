@@ -14,6 +14,8 @@
 // `stride` apart.
 //
 // EACH is convolution_direct_<type>, without a product, and convolution_sum_<type>, which adds up splits of k.
+//
+// For elements of 16, 32 and 64 bits there is convolution_transpose_<bits>, which puts output channels together.
 #pragma once
 #include "portable/architecture.cuh"
 

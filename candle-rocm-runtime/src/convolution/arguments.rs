@@ -410,7 +410,9 @@ impl ConvolutionArguments {
             is_aligned(arguments.matrix) && are_together(&directions, &others, vector)
         };
         let has_image = of_image(self);
-        let by_outer = has_image || (self.image_k == 1 && of_matrix(self, true));
+        // Else the order in which the matrix has vectors, or in which the image's channels are neighbours.
+        let by_outer = has_image
+            || (of_matrix(self, true) && (self.image_k == 1 || !of_matrix(self, false)));
         self.k_by_outer = by_outer.into();
         self.has_vectors = of_matrix(self, by_outer).into();
         has_image

@@ -6,6 +6,7 @@ use super::arguments::ConvolutionArguments;
 use super::description::{Convolution, Epilogue, Operands, Operation};
 use super::plan::{is_within, Kernel};
 use super::product;
+use super::transpose::Transpose;
 use crate::base::error::{Error, Result};
 use crate::gemm::gemm_with_epilogue;
 use crate::kernels::ready::ReadyLaunch;
@@ -34,6 +35,7 @@ struct Prepared {
     arguments: ConvolutionArguments,
     first: ReadyLaunch,
     sum: Option<ReadyLaunch>,
+    transpose: Option<Transpose>,
     workspace: u64,
 }
 
@@ -132,10 +134,25 @@ fn prepare(
     let gpu = Gpu::from(context.info());
     let vector = u64::from(16 / of.dtype.bytes());
     let mut arguments = ConvolutionArguments::new(of, operands, epilogue);
-    let vectors = arguments.choose_vectors(vector);
+    let mut vectors = arguments.choose_vectors(vector);
     arguments.choose_store(vector);
     let best = || Kernel::new(of, &arguments, gpu, is_within(of));
     let kernel = kernel.unwrap_or_else(best);
+    let transpose = match kernel {
+        Kernel::Tile { .. } if arguments.has_vectors == 0 => Transpose::of(stream, of, vector)?,
+        _ => None,
+    };
+    if let Some(transpose) = &transpose {
+        // A workspace begins where vectors do.
+        let there = Operands {
+            weights: 0,
+            ..*operands
+        };
+        arguments = ConvolutionArguments::new(&Transpose::turned(of), &there, epilogue);
+        transpose.set_groups(&mut arguments);
+        vectors = arguments.choose_vectors(vector);
+        arguments.choose_store(vector);
+    }
     let (name, threads) = kernel.name(of.dtype, vectors);
     let matrices = arguments.matrices();
     let is_tile = matches!(kernel, Kernel::Tile { .. });
@@ -198,6 +215,7 @@ fn prepare(
         first: ReadyLaunch::of(context, &CONVOLUTION, &name, first)?,
         arguments,
         sum,
+        transpose,
         workspace,
     })
 }
@@ -213,7 +231,15 @@ impl Prepared {
         epilogue: &Epilogue,
     ) -> Result<()> {
         let workspace = Workspace::new(stream, self.workspace)?;
-        let values = ConvolutionArguments::new(of, operands, epilogue);
+        let weights = self.transpose.as_ref().map_or(0, |transpose| transpose.bytes);
+        let weights = Workspace::new(stream, weights)?;
+        let mut operands = *operands;
+        if let Some(transpose) = &self.transpose {
+            // SAFETY: the caller's promise; the workspace has as many bytes.
+            unsafe { transpose.launch(stream, operands.weights, weights.address()) }?;
+            operands.weights = weights.address();
+        }
+        let values = ConvolutionArguments::new(of, &operands, epilogue);
         let arguments = ConvolutionArguments {
             image: values.image,
             matrix: values.matrix,
@@ -234,6 +260,7 @@ impl Prepared {
                 sum.launch_with(stream, &arguments)?;
             }
         }
+        weights.free()?;
         workspace.free()
     }
 }

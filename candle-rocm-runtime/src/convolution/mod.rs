@@ -13,6 +13,7 @@ pub mod description;
 mod launch;
 pub mod plan;
 mod product;
+mod transpose;
 
 pub use description::{Activation, Axis, Convolution, Epilogue, Operands, Operation, Strides};
 pub use candle_rocm_kernels::matmul::Dtype;
