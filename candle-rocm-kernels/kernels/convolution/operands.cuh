@@ -179,11 +179,11 @@ template <class T, int DEPTH> struct KTable {
         Place k = phase.k(p, is_there ? number : 0);
         Coordinates at = k_coordinates(p, k);
         uint32_t tap = (k.z * phase.y.taps.value + k.y) * phase.x.taps.value + k.x;
-        int64_t in_image = k.outer * p.image_k + image_offset(p, at);
+        uint32_t in_image = k.outer * (uint32_t)p.image_k + image_offset<uint32_t>(p, at);
         lds_store(table + IMAGE + i * sizeof(Image),
-                  WordVector<2>::type{(uint32_t)in_image * (uint32_t)sizeof(T), is_there ? tap : BEYOND});
+                  WordVector<2>::type{in_image * (uint32_t)sizeof(T), is_there ? tap : BEYOND});
         lds_store(table + MATRIX + i * sizeof(Matrix),
-                  WordVector<2>::type{(uint32_t)matrix_offset(p, k) * (uint32_t)sizeof(T), is_there ? 0 : ~0u});
+                  WordVector<2>::type{matrix_offset<uint32_t>(p, k) * (uint32_t)sizeof(T), is_there ? 0 : ~0u});
         lds_store(table + COMPARED + i * sizeof(Compared),
                   WordVector<4>::type{(uint32_t)at.z, (uint32_t)at.y, (uint32_t)(is_there ? at.x : OUTSIDE), 0});
     }
@@ -225,8 +225,8 @@ template <class T, int ROWS, class S, bool VECTORS> struct ImageBlock {
             bool is_there = number < phase.rows;
             Place row = phase.row(p, is_there ? number : 0);
             at[i] = row_coordinates(p, phase, row);
-            int64_t in_image = row.outer * p.image_row + image_offset(p, at[i]);
-            offset[i] = (uint32_t)in_image * (uint32_t)sizeof(T);
+            uint32_t in_image = row.outer * (uint32_t)p.image_row + image_offset<uint32_t>(p, at[i]);
+            offset[i] = in_image * (uint32_t)sizeof(T);
             if (!is_there) at[i].x = OUTSIDE;
             outside[i] = is_masked ? mask(p, phase, at[i]) : 0;
         }
@@ -324,7 +324,7 @@ template <class T, int COLUMNS, class S> struct MatrixBlock {
 #pragma unroll
         for (int i = 0; i < COUNT; i++) {
             uint32_t column = first_column + (has_vectors ? ByVectors::row(i) : ByElements::row(i));
-            offset[i] = (uint32_t)(column * p.matrix_column) * (uint32_t)sizeof(T);
+            offset[i] = column * (uint32_t)p.matrix_column * (uint32_t)sizeof(T);
             outside[i] = column < p.columns ? 0 : ~0u;
         }
     }

@@ -93,15 +93,20 @@ __device__ __forceinline__ Coordinates row_coordinates(const ConvolutionProblem 
 __device__ __forceinline__ Coordinates k_coordinates(const ConvolutionProblem &p, const Place &at) {
     return {(int32_t)at.z * p.z.k_step, (int32_t)at.y * p.y.k_step, (int32_t)at.x * p.x.k_step};
 }
-// In elements; of an element that is outside, anything.
-__device__ __forceinline__ int64_t image_offset(const ConvolutionProblem &p, const Coordinates &at) {
-    return at.z * p.z.image + at.y * p.y.image + at.x * p.x.image;
+// In elements; of an element that is outside, anything. 32 bits are enough, modulo 2^32, where tensors have no more.
+template <class Int = int64_t>
+__device__ __forceinline__ Int image_offset(const ConvolutionProblem &p, const Coordinates &at) {
+    return (Int)at.z * (Int)p.z.image + (Int)at.y * (Int)p.y.image + (Int)at.x * (Int)p.x.image;
 }
-__device__ __forceinline__ int64_t matrix_offset(const ConvolutionProblem &p, const Place &k) {
-    return k.outer * p.matrix_k + k.z * p.z.matrix + k.y * p.y.matrix + k.x * p.x.matrix;
+template <class Int = int64_t>
+__device__ __forceinline__ Int matrix_offset(const ConvolutionProblem &p, const Place &k) {
+    return (Int)k.outer * (Int)p.matrix_k + (Int)k.z * (Int)p.z.matrix + (Int)k.y * (Int)p.y.matrix +
+           (Int)k.x * (Int)p.x.matrix;
 }
-__device__ __forceinline__ int64_t result_offset(const ConvolutionProblem &p, const Place &row) {
-    return row.outer * p.result_row + row.z * p.z.result + row.y * p.y.result + row.x * p.x.result;
+template <class Int = int64_t>
+__device__ __forceinline__ Int result_offset(const ConvolutionProblem &p, const Place &row) {
+    return (Int)row.outer * (Int)p.result_row + (Int)row.z * (Int)p.z.result + (Int)row.y * (Int)p.y.result +
+           (Int)row.x * (Int)p.x.result;
 }
 __device__ __forceinline__ bool is_inside(const ConvolutionProblem &p, const Coordinates &row, const Coordinates &k) {
     return (uint32_t)(row.z + k.z) < (uint32_t)p.z.size && (uint32_t)(row.y + k.y) < (uint32_t)p.y.size &&

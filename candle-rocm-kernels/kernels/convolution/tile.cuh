@@ -165,7 +165,7 @@ __device__ __forceinline__ void store_convolution(const Loop &loop, uint32_t fir
     const Phase &phase = loop.phase;
     auto *places = (LDS_MEMORY uint32_t *)(loop.lds + Loop::ROWS_AT);
     for (uint32_t i = threadIdx.x; i < S::M; i += S::THREADS)
-        if (first_row + i < phase.rows) places[i] = (uint32_t)result_offset(p, phase.row(p, first_row + i));
+        if (first_row + i < phase.rows) places[i] = result_offset<uint32_t>(p, phase.row(p, first_row + i));
     lds_barrier();
     auto *strip = (LDS_MEMORY Sum *)(loop.lds + loop.tile.wave * OF_WAVE);
     using Rows = typename ConvolutionStrips<T, Tile, false>::template Within<OF_WAVE>;

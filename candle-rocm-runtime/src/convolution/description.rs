@@ -289,11 +289,6 @@ impl Convolution {
         [self.in_channels / groups, self.out_channels / groups]
     }
 
-    /// Taps of the kernel.
-    pub(super) fn taps(&self) -> usize {
-        self.axes.iter().map(|axis| axis.kernel).product()
-    }
-
     /// Whether the result has no elements.
     pub fn is_empty(&self) -> bool {
         let [inputs, outputs] = self.of_group();

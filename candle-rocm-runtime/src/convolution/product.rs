@@ -22,7 +22,7 @@ pub(super) fn of(
     let places = of.axes.map(|axis| axis.input);
     let plane: usize = places.iter().product();
     let (x, w, y) = (&of.inputs, &of.weights, &of.outputs);
-    if of.in_channels == 0 || w.channel != 1 && of.in_channels > 1 {
+    if of.in_channels == 0 || w.batch < of.in_channels || w.channel != 1 && of.in_channels > 1 {
         return None;
     }
     let dtype = match of.dtype {
