@@ -130,6 +130,23 @@ pub fn sum_name(dtype: Dtype) -> String {
     format!("convolution_sum_{}", dtype.name())
 }
 
+/// The names of the kernels that a processor has for convolutions as such, with the work-items of their workgroups.
+pub fn kernels(processor: Processor) -> Vec<(String, u32)> {
+    let mut all = Vec::new();
+    for dtype in [Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::F64] {
+        all.push((direct_name(dtype), THREADS));
+        all.push((sum_name(dtype), THREADS));
+        for shape in shapes(processor, dtype) {
+            let names = [false, true].map(|vectors| kernel_name(dtype, shape.tile, vectors));
+            all.extend(names.map(|name| (name, shape.threads)));
+        }
+    }
+    let depthwise = DEPTHWISE.of(processor).iter();
+    let named = |of: &Depthwise| (depthwise_name(of.dtype, of.taps, of.stride), THREADS);
+    all.extend(depthwise.map(named));
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
