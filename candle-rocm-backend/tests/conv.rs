@@ -2,9 +2,7 @@
 //! Candle's convolutions; and gradients against those of Candle's graph.
 
 use candle_core::{DType, Device, Result, Tensor, Var};
-use candle_rocm_backend::ops::{
-    self, Activation, ConvOptions, ConvTransposeOptions,
-};
+use candle_rocm_backend::ops::{self, Activation, ConvOptions, ConvTransposeOptions};
 
 mod common;
 
@@ -192,7 +190,10 @@ fn results_and_gradients_are_those_of_candles_own_operators() -> Result<()> {
     let device = device();
     for case in cases() {
         let mut random = Random::new(11);
-        let (x, weight) = (drawn(&mut random, &case.x)?, drawn(&mut random, &case.weight)?);
+        let (x, weight) = (
+            drawn(&mut random, &case.x)?,
+            drawn(&mut random, &case.weight)?,
+        );
         let bias = drawn(&mut random, &[case.channels])?;
         let plain = (case.operator)(&x, &weight, None, None)?;
         let residual = drawn(&mut random, plain.dims())?;
@@ -204,27 +205,44 @@ fn results_and_gradients_are_those_of_candles_own_operators() -> Result<()> {
                 let there = |t: &Tensor| t.to_dtype(dtype)?.to_device(&device);
                 let here = |t: &Tensor| t.to_dtype(DType::F64)?.to_device(&Device::Cpu);
                 let all = [&x, &weight, &bias, &residual];
-                let given = all.map(|t| there(t)).into_iter().collect::<Result<Vec<_>>>()?;
+                let given = all
+                    .map(|t| there(t))
+                    .into_iter()
+                    .collect::<Result<Vec<_>>>()?;
                 let truth = given.iter().map(here).collect::<Result<Vec<_>>>()?;
                 let arranged = match last {
                     true => channels_last(&given[0])?,
                     false => given[0].clone(),
                 };
                 let y = (case.operator)(&arranged, &given[1], Some(&given[2]), Some(&given[3]))?;
-                let expected = (case.operator)(&truth[0], &truth[1], Some(&truth[2]), Some(&truth[3]))?;
+                let expected =
+                    (case.operator)(&truth[0], &truth[1], Some(&truth[2]), Some(&truth[3]))?;
                 assert_eq!(y.dims(), expected.dims(), "{name}");
-                assert_near(&numbers(&y)?, &numbers(&expected)?, tolerance(dtype), 4.0, &name);
+                assert_near(
+                    &numbers(&y)?,
+                    &numbers(&expected)?,
+                    tolerance(dtype),
+                    4.0,
+                    &name,
+                );
 
-                let vars = |tensors: &[Tensor]| tensors.iter().map(Var::from_tensor).collect::<Result<Vec<_>>>();
+                let vars = |tensors: &[Tensor]| {
+                    tensors
+                        .iter()
+                        .map(Var::from_tensor)
+                        .collect::<Result<Vec<_>>>()
+                };
                 let gradients = |vars: &[Var], of_y: &Tensor, last: bool| -> Result<Vec<Tensor>> {
                     let x = vars[0].as_tensor().clone();
                     let x = if last { channels_last(&x)? } else { x };
                     let y = (case.operator)(&x, &vars[1], Some(&vars[2]), Some(&vars[3]))?;
                     let all = (y * of_y)?.sum_all()?.backward()?;
-                    vars.iter().map(|var| {
-                        let gradient = all.get(var).expect("a gradient");
-                        Ok(gradient.clone())
-                    }).collect()
+                    vars.iter()
+                        .map(|var| {
+                            let gradient = all.get(var).expect("a gradient");
+                            Ok(gradient.clone())
+                        })
+                        .collect()
                 };
                 let dy = there(&of_y)?;
                 let found = gradients(&vars(&given)?, &dy, last)?;
@@ -234,7 +252,13 @@ fn results_and_gradients_are_those_of_candles_own_operators() -> Result<()> {
                     assert_eq!(found.dims(), expected.dims(), "{name}");
                     // Sums over a batch and its places.
                     let scale = 16.0;
-                    assert_near(&numbers(found)?, &numbers(expected)?, tolerance(dtype), scale, &name);
+                    assert_near(
+                        &numbers(found)?,
+                        &numbers(expected)?,
+                        tolerance(dtype),
+                        scale,
+                        &name,
+                    );
                 }
             }
         }
@@ -268,7 +292,13 @@ fn the_composition_is_candles_convolution() -> Result<()> {
     };
     let y = ops::conv_transpose2d(&x, &weight, &options)?;
     let candles = x.conv_transpose2d(&weight, 1, 1, 2, 1)?;
-    assert_near(&numbers(&y)?, &numbers(&candles)?, 1e-12, 1.0, "conv_transpose2d");
+    assert_near(
+        &numbers(&y)?,
+        &numbers(&candles)?,
+        1e-12,
+        1.0,
+        "conv_transpose2d",
+    );
     Ok(())
 }
 
@@ -279,11 +309,21 @@ fn strided_inputs_are_read_where_they_are() -> Result<()> {
     let whole = drawn(&mut random, &[3, 8, 9, 11])?.to_dtype(DType::F32)?;
     let weight = drawn(&mut random, &[5, 4, 3, 3])?.to_dtype(DType::F32)?;
     let of = |whole: &Tensor, weight: &Tensor| {
-        let x = whole.narrow(0, 1, 2)?.narrow(1, 2, 4)?.transpose(2, 3)?.narrow(2, 1, 9)?;
+        let x = whole
+            .narrow(0, 1, 2)?
+            .narrow(1, 2, 4)?
+            .transpose(2, 3)?
+            .narrow(2, 1, 9)?;
         ops::conv2d(&x, weight, &ConvOptions::default())
     };
     let y = of(&whole.to_device(&device)?, &weight.to_device(&device)?)?;
-    assert_near(&numbers(&y)?, &numbers(&of(&whole, &weight)?)?, 2e-5, 4.0, "a view");
+    assert_near(
+        &numbers(&y)?,
+        &numbers(&of(&whole, &weight)?)?,
+        2e-5,
+        4.0,
+        "a view",
+    );
     Ok(())
 }
 
@@ -308,11 +348,40 @@ fn what_does_not_fit_is_named() -> Result<()> {
     let none = ConvOptions::<2>::default();
     let said = |result: Result<Tensor>| result.expect_err("it does not fit").to_string();
     let cases = [
-        (said(ops::conv2d(&x, &weight, &ConvOptions { groups: 3, ..none })), "there are 3 groups"),
-        (said(ops::conv2d(&x, &weight, &ConvOptions { stride: [0, 1], ..none })), "axis 0 has stride 0"),
-        (said(ops::conv2d(&x, &weight, &ConvOptions { bias: Some(&short), ..none })), "the bias has shape [5]"),
-        (said(ops::conv1d(&x, &weight, &ConvOptions::default())), "both must have 3 dimensions"),
-        (said(ops::conv2d(&x.to_dtype(DType::U8)?, &weight, &none)), "must be f16, bf16, f32 or f64"),
+        (
+            said(ops::conv2d(&x, &weight, &ConvOptions { groups: 3, ..none })),
+            "there are 3 groups",
+        ),
+        (
+            said(ops::conv2d(
+                &x,
+                &weight,
+                &ConvOptions {
+                    stride: [0, 1],
+                    ..none
+                },
+            )),
+            "axis 0 has stride 0",
+        ),
+        (
+            said(ops::conv2d(
+                &x,
+                &weight,
+                &ConvOptions {
+                    bias: Some(&short),
+                    ..none
+                },
+            )),
+            "the bias has shape [5]",
+        ),
+        (
+            said(ops::conv1d(&x, &weight, &ConvOptions::default())),
+            "both must have 3 dimensions",
+        ),
+        (
+            said(ops::conv2d(&x.to_dtype(DType::U8)?, &weight, &none)),
+            "must be f16, bf16, f32 or f64",
+        ),
     ];
     for (said, expected) in cases {
         assert!(said.contains(expected) && said.contains("conv"), "{said}");

@@ -35,7 +35,8 @@ pub const DEPTHWISE_LINES: u32 = 4;
 
 /// Whether a processor has a kernel for groups of one channel, `taps` x `taps` taps and places `stride` apart.
 pub fn is_depthwise(processor: Processor, dtype: Dtype, taps: u32, stride: u32) -> bool {
-    let is_it = |kernel: &Depthwise| (kernel.dtype, kernel.taps, kernel.stride) == (dtype, taps, stride);
+    let is_it =
+        |kernel: &Depthwise| (kernel.dtype, kernel.taps, kernel.stride) == (dtype, taps, stride);
     DEPTHWISE.of(processor).iter().any(is_it)
 }
 

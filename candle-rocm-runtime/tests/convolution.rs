@@ -66,7 +66,10 @@ fn each<const N: usize>(sizes: [usize; N], mut f: impl FnMut([usize; N])) {
 }
 
 fn place(strides: &Strides, [batch, channel, z, y, x]: [usize; 5]) -> usize {
-    let axes = [z, y, x].iter().zip(&strides.axes).map(|(at, stride)| at * stride);
+    let axes = [z, y, x]
+        .into_iter()
+        .zip(&strides.axes)
+        .map(|(at, stride)| at * stride);
     batch * strides.batch + channel * strides.channel + axes.sum::<usize>()
 }
 
@@ -78,7 +81,9 @@ fn sizes(of: &Convolution) -> [[usize; 5]; 3] {
     };
     [
         size(of.batch, of.in_channels, |axis| axis.input),
-        size(of.out_channels, of.in_channels / of.groups, |axis| axis.kernel),
+        size(of.out_channels, of.in_channels / of.groups, |axis| {
+            axis.kernel
+        }),
         size(of.batch, of.out_channels, |axis| axis.output),
     ]
 }
@@ -102,7 +107,8 @@ fn result_of(operation: Operation) -> usize {
 /// Calls a function with the places of input, weight and output that meet.
 fn meetings(of: &Convolution, mut f: impl FnMut([usize; 3])) {
     let [_, weights, outputs] = sizes(of);
-    let (inputs_of_group, outputs_of_group) = (of.in_channels / of.groups, of.out_channels / of.groups);
+    let (inputs_of_group, outputs_of_group) =
+        (of.in_channels / of.groups, of.out_channels / of.groups);
     each(outputs, |output| {
         let [batch, channel, places @ ..] = output;
         let group = channel / outputs_of_group;
@@ -111,7 +117,11 @@ fn meetings(of: &Convolution, mut f: impl FnMut([usize; 3])) {
             let mut input = [0; 3];
             for i in 0..3 {
                 let axis = &of.axes[i];
-                let tap = if axis.is_flipped { axis.kernel - 1 - taps[i] } else { taps[i] };
+                let tap = if axis.is_flipped {
+                    axis.kernel - 1 - taps[i]
+                } else {
+                    taps[i]
+                };
                 let at = places[i] * axis.stride + tap * axis.dilation;
                 match at.checked_sub(axis.padding) {
                     Some(at) if at < axis.input => input[i] = at,
@@ -119,7 +129,13 @@ fn meetings(of: &Convolution, mut f: impl FnMut([usize; 3])) {
                 }
             }
             for c in 0..inputs_of_group {
-                let of_input = [batch, group * inputs_of_group + c, input[0], input[1], input[2]];
+                let of_input = [
+                    batch,
+                    group * inputs_of_group + c,
+                    input[0],
+                    input[1],
+                    input[2],
+                ];
                 let of_weight = [channel, c, taps[0], taps[1], taps[2]];
                 f([
                     place(&of.inputs, of_input),
@@ -144,7 +160,7 @@ struct Follows {
 fn activate(activation: Activation, x: f64) -> f64 {
     match activation {
         Activation::None => x,
-        Activation::Relu => x.max(0.0),
+        Activation::Relu | Activation::ReluOfNan => x.max(0.0),
         Activation::Silu => activations::silu(x),
         Activation::GeluTanh => activations::gelu(x),
         Activation::GeluErf => activations::gelu_erf(x),
@@ -193,14 +209,19 @@ fn check<T: Element>(
     });
 
     let device = [0, 1, 2].map(|i| stream.clone_htod(&tensors[i]).unwrap());
-    let (bias_there, residual_there) =
-        (stream.clone_htod(&bias).unwrap(), stream.clone_htod(&residual).unwrap());
+    let (bias_there, residual_there) = (
+        stream.clone_htod(&bias).unwrap(),
+        stream.clone_htod(&residual).unwrap(),
+    );
     let epilogue = Epilogue {
         alpha: follows.alpha.unwrap_or(1.0),
         beta: follows.beta,
+        addend: None,
         bias: follows.has_bias.then(|| bias_there.device_ptr(stream).0),
         activation: follows.activation,
-        residual: follows.has_residual.then(|| residual_there.device_ptr(stream).0),
+        residual: follows
+            .has_residual
+            .then(|| residual_there.device_ptr(stream).0),
     };
     let gpu = Gpu::from(stream.context().info());
     let address = |i: usize| device[i].device_ptr(stream).0;
@@ -215,12 +236,16 @@ fn check<T: Element>(
         }
     };
     let candidates = match all_kernels {
-        true => kernels(of, &place_of(256), gpu).into_iter().map(Some).collect(),
+        true => kernels(of, &place_of(256), gpu)
+            .into_iter()
+            .map(Some)
+            .collect(),
         false => vec![None],
     };
     for kernel in candidates {
         let mut there = stream.clone_htod(&before).unwrap();
-        let operands = place_of(there.device_ptr_mut(stream).0);
+        let at = there.device_ptr_mut(stream).0;
+        let operands = place_of(at);
         // SAFETY: the buffers hold the tensors.
         let done = unsafe {
             match kernel {
@@ -252,9 +277,8 @@ fn check<T: Element>(
             // A rounding for each summand and for each step that follows, none of which enlarges an error by more than
             // 1.13 times (GELU's slope); and one of the result.
             let roundings = f64::from(counts[i]) + 12.0;
-            let tolerance = 1.2 * roundings * T::SUM_EPSILON * size
-                + T::EPSILON * expected.abs()
-                + 1e-7;
+            let tolerance =
+                1.2 * roundings * T::SUM_EPSILON * size + T::EPSILON * expected.abs() + 1e-7;
             let error = (found[i].value() - expected).abs();
             assert!(
                 error <= tolerance,
@@ -263,7 +287,10 @@ fn check<T: Element>(
             );
         });
         for (i, _) in is_element.iter().enumerate().filter(|(_, is)| !**is) {
-            assert!(found[i].value().is_nan(), "{of} by {kernel:?}: wrote between elements at {i}");
+            assert!(
+                found[i].value().is_nan(),
+                "{of} by {kernel:?}: wrote between elements at {i}"
+            );
         }
     }
 }
@@ -385,7 +412,13 @@ fn drawn_in_f64() {
 }
 
 /// A convolution by name, in all operations.
-fn named<T: Element>(batch: usize, channels: [usize; 2], groups: usize, axes: [Axis; 3], last: bool) {
+fn named<T: Element>(
+    batch: usize,
+    channels: [usize; 2],
+    groups: usize,
+    axes: [Axis; 3],
+    last: bool,
+) {
     let context = common::context();
     let stream = context.default_stream();
     let mut draw = Random::new(7);
@@ -488,16 +521,25 @@ fn a_transposed_convolution_has_the_inputs_that_output_padding_adds() {
 fn senseless_convolutions_are_named() {
     let of = Convolution::contiguous(Dtype::F32, 1, [4, 6], 1, square(6, 3, 1, 1));
     let cases: [(fn(&mut Convolution), &str); 4] = [
-        (|of| of.groups = 4, "6 output channels are not divided by 4 groups"),
+        (
+            |of| of.groups = 4,
+            "6 output channels are not divided by 4 groups",
+        ),
         (|of| of.axes[1].stride = 0, "a stride or dilation is 0"),
-        (|of| of.axes[2].padding = 1 << 31, "reaches beyond 2^30 places"),
+        (
+            |of| of.axes[2].padding = 1 << 31,
+            "reaches beyond 2^30 places",
+        ),
         (|of| of.dtype = Dtype::I8, "no convolution has i8"),
     ];
     for (change, expected) in cases {
         let mut changed = of;
         change(&mut changed);
         let message = changed.check().unwrap_err().to_string();
-        assert!(message.contains(expected) && message.contains("1x4x"), "{message}");
+        assert!(
+            message.contains(expected) && message.contains("1x4x"),
+            "{message}"
+        );
     }
     of.check().unwrap();
 }

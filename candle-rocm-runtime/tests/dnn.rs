@@ -50,16 +50,24 @@ fn forward_by_every_name_and_in_both_modes() {
     use cudnnConvolutionFwdAlgo_t as Algo;
     let (stream, dnn) = handle();
     let (x, w) = (numbers(40), numbers(54));
-    let (there_x, there_w) = (stream.clone_htod(&x).unwrap(), stream.clone_htod(&w).unwrap());
+    let (there_x, there_w) = (
+        stream.clone_htod(&x).unwrap(),
+        stream.clone_htod(&w).unwrap(),
+    );
     let of_x = dnn.create_4d_tensor::<f32>(NCHW, [1, 2, 4, 5]).unwrap();
     let of_w = dnn.create_4d_filter::<f32>(NCHW, [3, 2, 3, 3]).unwrap();
     let of_y = dnn.create_4d_tensor::<f32>(NCHW, [1, 3, 4, 5]).unwrap();
     let modes = [
         (CORRELATION, truth(&x, &w, false)),
-        (cudnnConvolutionMode_t::CUDNN_CONVOLUTION, truth(&x, &w, true)),
+        (
+            cudnnConvolutionMode_t::CUDNN_CONVOLUTION,
+            truth(&x, &w, true),
+        ),
     ];
     for (mode, expected) in modes {
-        let conv = dnn.create_conv2d::<f32>([1; 2], [1; 2], [1; 2], mode).unwrap();
+        let conv = dnn
+            .create_conv2d::<f32>([1; 2], [1; 2], [1; 2], mode)
+            .unwrap();
         let forward = ConvForward {
             conv: &conv,
             x: &of_x,
@@ -72,7 +80,14 @@ fn forward_by_every_name_and_in_both_modes() {
             let mut y = stream.clone_htod(&vec![1f32; 60]).unwrap();
             // SAFETY: the buffers hold what the descriptors say.
             unsafe {
-                forward.launch(algo, None::<&mut None>, (1.0, 0.5), &there_x, &there_w, &mut y)
+                forward.launch(
+                    algo,
+                    None::<&mut None>,
+                    (1.0, 0.5),
+                    &there_x,
+                    &there_w,
+                    &mut y,
+                )
             }
             .unwrap();
             let expected: Vec<f32> = expected.iter().map(|y| y + 0.5).collect();
@@ -90,14 +105,23 @@ fn gradients_are_the_adjoints() {
     let (stream, dnn) = handle();
     let (x, w, dy) = (numbers(80), numbers(27), numbers(27 * 4));
     let strides = [40, 1, 10, 2];
-    let of_x = dnn.create_4d_tensor_ex::<f64>([2, 2, 4, 5], strides).unwrap();
+    let of_x = dnn
+        .create_4d_tensor_ex::<f64>([2, 2, 4, 5], strides)
+        .unwrap();
     let of_w = dnn.create_3d_filter::<f64>(NCHW, [3, 3, 3]);
     assert!(of_w.is_ok());
     let of_w = dnn.create_nd_filter::<f64>(NHWC, &[3, 2, 3, 3]).unwrap();
     let of_y = dnn.create_4d_tensor::<f64>(NHWC, [2, 3, 2, 3]).unwrap();
-    let conv = dnn.create_conv2d::<f64>([1; 2], [2; 2], [1; 2], CORRELATION).unwrap();
+    let conv = dnn
+        .create_conv2d::<f64>([1; 2], [2; 2], [1; 2], CORRELATION)
+        .unwrap();
     let wide = |values: &[f32], count: usize| -> Vec<f64> {
-        values.iter().cycle().take(count).map(|x| f64::from(*x)).collect()
+        values
+            .iter()
+            .cycle()
+            .take(count)
+            .map(|x| f64::from(*x))
+            .collect()
     };
     let (x, w, dy) = (wide(&x, 80), wide(&w, 54), wide(&dy, 36));
     let there = |values: &[f64]| stream.clone_htod(values).unwrap();
@@ -122,15 +146,40 @@ fn gradients_are_the_adjoints() {
         dy: &of_y,
     };
     let algo = data.pick_algorithm().unwrap();
-    assert_eq!(algo, cudnnConvolutionBwdDataAlgo_t::CUDNN_CONVOLUTION_BWD_DATA_ALGO_1);
+    assert_eq!(
+        algo,
+        cudnnConvolutionBwdDataAlgo_t::CUDNN_CONVOLUTION_BWD_DATA_ALGO_1
+    );
     let of_filter = filter.pick_algorithm().unwrap();
-    assert_eq!(of_filter, cudnnConvolutionBwdFilterAlgo_t::CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1);
+    assert_eq!(
+        of_filter,
+        cudnnConvolutionBwdFilterAlgo_t::CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1
+    );
     // SAFETY: the buffers hold what the descriptors say.
     unsafe {
         let of_forward = forward.pick_algorithm().unwrap();
-        forward.launch(of_forward, None::<&mut None>, (1.0, 0.0), &at_x, &at_w, &mut y).unwrap();
-        data.launch(algo, None::<&mut None>, (1.0, 0.0), &mut dx, &at_w, &at_dy).unwrap();
-        filter.launch(of_filter, None::<&mut None>, (1.0, 0.0), &at_x, &mut dw, &at_dy).unwrap();
+        forward
+            .launch(
+                of_forward,
+                None::<&mut None>,
+                (1.0, 0.0),
+                &at_x,
+                &at_w,
+                &mut y,
+            )
+            .unwrap();
+        data.launch(algo, None::<&mut None>, (1.0, 0.0), &mut dx, &at_w, &at_dy)
+            .unwrap();
+        filter
+            .launch(
+                of_filter,
+                None::<&mut None>,
+                (1.0, 0.0),
+                &at_x,
+                &mut dw,
+                &at_dy,
+            )
+            .unwrap();
     }
     let inner = |one: &DeviceBuffer<f64>, other: &[f64]| -> f64 {
         let one = stream.clone_dtoh(one).unwrap();
@@ -154,10 +203,13 @@ fn bias_and_activation_follow_and_z_is_added_before() {
     let of_w = dnn.create_4d_filter::<f32>(NCHW, [3, 2, 3, 3]).unwrap();
     let of_y = dnn.create_4d_tensor::<f32>(NCHW, [1, 3, 4, 5]).unwrap();
     let of_bias = dnn.create_4d_tensor::<f32>(NCHW, [1, 3, 1, 1]).unwrap();
-    let conv = dnn.create_conv2d::<f32>([1; 2], [1; 2], [1; 2], CORRELATION).unwrap();
+    let conv = dnn
+        .create_conv2d::<f32>([1; 2], [1; 2], [1; 2], CORRELATION)
+        .unwrap();
     let act = |mode, coefficient| {
         let keeps = cudnnNanPropagation_t::CUDNN_PROPAGATE_NAN;
-        dnn.create_activation::<f32>(mode, keeps, coefficient).unwrap()
+        dnn.create_activation::<f32>(mode, keeps, coefficient)
+            .unwrap()
     };
     let relu = act(cudnnActivationMode_t::CUDNN_ACTIVATION_RELU, 0.0);
     let launch = |act, y: &mut DeviceBuffer<f32>| {
@@ -195,7 +247,9 @@ fn what_does_not_fit_is_named() {
     let of_x = dnn.create_4d_tensor::<f32>(NCHW, [1, 2, 4, 5]).unwrap();
     let of_w = dnn.create_4d_filter::<f32>(NCHW, [3, 2, 3, 3]).unwrap();
     let of_y = dnn.create_4d_tensor::<f32>(NCHW, [1, 3, 4, 5]).unwrap();
-    let mut conv = dnn.create_conv2d::<f32>([0; 2], [1; 2], [1; 2], CORRELATION).unwrap();
+    let mut conv = dnn
+        .create_conv2d::<f32>([0; 2], [1; 2], [1; 2], CORRELATION)
+        .unwrap();
     let said = |conv: &_| {
         let forward = ConvForward {
             conv,
@@ -207,17 +261,27 @@ fn what_does_not_fit_is_named() {
     };
     let places = said(&conv);
     assert!(places.contains("has 2 places along axis 0"), "{places}");
-    conv = dnn.create_conv2d::<f32>([1; 2], [1; 2], [1; 2], CORRELATION).unwrap();
+    conv = dnn
+        .create_conv2d::<f32>([1; 2], [1; 2], [1; 2], CORRELATION)
+        .unwrap();
     conv.set_group_count(2).unwrap();
     let groups = said(&conv);
-    assert!(groups.contains("in 2 groups: batches and channels do not match"), "{groups}");
+    assert!(
+        groups.contains("in 2 groups: batches and channels do not match"),
+        "{groups}"
+    );
     assert!(conv.set_group_count(0).is_err());
     let packed = dnn.create_4d_tensor::<f32>(cudnnTensorFormat_t::CUDNN_TENSOR_NCHW_VECT_C, [1; 4]);
-    assert!(packed.unwrap_err().to_string().contains("CUDNN_TENSOR_NCHW_VECT_C"));
+    assert!(packed
+        .unwrap_err()
+        .to_string()
+        .contains("CUDNN_TENSOR_NCHW_VECT_C"));
     let bytes = dnn.create_4d_tensor::<u8>(NCHW, [1, 2, 4, 5]).unwrap();
     let of_bytes = dnn.create_4d_filter::<u8>(NCHW, [3, 2, 3, 3]).unwrap();
     let to = dnn.create_4d_tensor::<u8>(NCHW, [1, 3, 4, 5]).unwrap();
-    let conv = dnn.create_conv2d::<u8>([1; 2], [1; 2], [1; 2], CORRELATION).unwrap();
+    let conv = dnn
+        .create_conv2d::<u8>([1; 2], [1; 2], [1; 2], CORRELATION)
+        .unwrap();
     let forward = ConvForward {
         conv: &conv,
         x: &bytes,

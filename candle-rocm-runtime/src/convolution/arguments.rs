@@ -221,7 +221,9 @@ fn are_together(directions: &[Direction], others: &[i64], vector: u64) -> bool {
     let is_whole = |stride: &i64| stride.unsigned_abs() % vector == 0;
     let outer = breaks.into_iter().chain(rest);
     run % vector == 0
-        && outer.into_iter().all(|Direction(_, stride)| is_whole(stride))
+        && outer
+            .into_iter()
+            .all(|Direction(_, stride)| is_whole(stride))
         && others.iter().all(is_whole)
 }
 
@@ -411,8 +413,8 @@ impl ConvolutionArguments {
         };
         let has_image = of_image(self);
         // Else the order in which the matrix has vectors, or in which the image's channels are neighbours.
-        let by_outer = has_image
-            || (of_matrix(self, true) && (self.image_k == 1 || !of_matrix(self, false)));
+        let by_outer =
+            has_image || (of_matrix(self, true) && (self.image_k == 1 || !of_matrix(self, false)));
         self.k_by_outer = by_outer.into();
         self.has_vectors = of_matrix(self, by_outer).into();
         has_image
@@ -434,7 +436,9 @@ impl ConvolutionArguments {
             1 => 0,
             _ => axis.place,
         });
-        let is_aligned = [self.result, self.addend, self.residual].into_iter().all(is_aligned);
+        let is_aligned = [self.result, self.addend, self.residual]
+            .into_iter()
+            .all(is_aligned);
         let of = |others: &[i64]| [&places[..], others].concat();
         let of_rows = of(&[self.result_column, self.result_group]);
         let has_rows = is_aligned && are_together(&directions, &of_rows, vector);

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use candle_rocm_kernels::{activations, convolution};
 use candle_rocm_kernels::matmul::Dtype;
+use candle_rocm_kernels::{activations, convolution};
 
 use crate::base::error::{Error, Result};
 
@@ -78,7 +78,9 @@ impl Axis {
         more: usize,
     ) -> Self {
         let steps = output.saturating_sub(1).saturating_mul(stride);
-        let whole = steps.saturating_add(reach(kernel, dilation)).saturating_add(more);
+        let whole = steps
+            .saturating_add(reach(kernel, dilation))
+            .saturating_add(more);
         let input = match output {
             0 => 0,
             _ => whole.saturating_sub(padding.saturating_mul(2)),
@@ -97,7 +99,10 @@ impl Axis {
 
 /// Inputs that a kernel covers.
 fn reach(kernel: usize, dilation: usize) -> usize {
-    kernel.saturating_sub(1).saturating_mul(dilation).saturating_add(1)
+    kernel
+        .saturating_sub(1)
+        .saturating_mul(dilation)
+        .saturating_add(1)
 }
 
 /// Distances in memory, in elements.
@@ -149,7 +154,9 @@ impl Strides {
             let steps = u64::try_from(count - 1).ok()?;
             steps.checked_mul(u64::try_from(stride).ok()?)
         });
-        let last = steps.into_iter().try_fold(0_u64, |sum, steps| sum.checked_add(steps?))?;
+        let last = steps
+            .into_iter()
+            .try_fold(0_u64, |sum, steps| sum.checked_add(steps?))?;
         last.checked_add(1)
     }
 }
@@ -344,7 +351,9 @@ impl Convolution {
         ];
         for (what, count) in counts {
             if count.is_none_or(|count| count > MOST) {
-                return refuse(format!("a channel has more than 2^31 - 1 {what}; split the batch"));
+                return refuse(format!(
+                    "a channel has more than 2^31 - 1 {what}; split the batch"
+                ));
             }
         }
         if sizes.iter().any(|size| *size > MOST) || self.extents().is_none() {
@@ -357,12 +366,21 @@ impl Convolution {
     pub(super) fn extents(&self) -> Option<[u64; 3]> {
         let [of_group, _] = self.of_group();
         Some([
-            self.inputs
-                .extent(self.batch, self.in_channels, self.axes.map(|axis| axis.input))?,
-            self.weights
-                .extent(self.out_channels, of_group, self.axes.map(|axis| axis.kernel))?,
-            self.outputs
-                .extent(self.batch, self.out_channels, self.axes.map(|axis| axis.output))?,
+            self.inputs.extent(
+                self.batch,
+                self.in_channels,
+                self.axes.map(|axis| axis.input),
+            )?,
+            self.weights.extent(
+                self.out_channels,
+                of_group,
+                self.axes.map(|axis| axis.kernel),
+            )?,
+            self.outputs.extent(
+                self.batch,
+                self.out_channels,
+                self.axes.map(|axis| axis.output),
+            )?,
         ])
     }
 }

@@ -163,7 +163,9 @@ fn prepare(
     }
     let on_units = |elements: u64| {
         let most = gpu.units() * WORKGROUPS_PER_UNIT;
-        elements.div_ceil(convolution::THREADS.into()).clamp(1, most) as u32
+        elements
+            .div_ceil(convolution::THREADS.into())
+            .clamp(1, most) as u32
     };
     let elements = u64::from(arguments.rows) * u64::from(arguments.columns);
     let config = |x, y, z: u64, threads| LaunchConfig {
@@ -194,7 +196,8 @@ fn prepare(
         }
         Kernel::Depthwise { .. } => {
             let of_x = u64::from(arguments.x.rows.value).div_ceil(vector);
-            let of_y = u64::from(arguments.y.rows.value).div_ceil(convolution::DEPTHWISE_LINES.into());
+            let of_y =
+                u64::from(arguments.y.rows.value).div_ceil(convolution::DEPTHWISE_LINES.into());
             let planes = u64::from(arguments.row_outers.value) * u64::from(arguments.groups.value);
             let all = (of_x * of_y * planes).div_ceil(convolution::THREADS.into());
             let all = u32::try_from(all).ok().filter(|all| *all < 1 << 23);
@@ -231,7 +234,10 @@ impl Prepared {
         epilogue: &Epilogue,
     ) -> Result<()> {
         let workspace = Workspace::new(stream, self.workspace)?;
-        let weights = self.transpose.as_ref().map_or(0, |transpose| transpose.bytes);
+        let weights = self
+            .transpose
+            .as_ref()
+            .map_or(0, |transpose| transpose.bytes);
         let weights = Workspace::new(stream, weights)?;
         let mut operands = *operands;
         if let Some(transpose) = &self.transpose {

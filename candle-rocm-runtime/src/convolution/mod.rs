@@ -15,6 +15,6 @@ pub mod plan;
 mod product;
 mod transpose;
 
-pub use description::{Activation, Axis, Convolution, Epilogue, Operands, Operation, Strides};
 pub use candle_rocm_kernels::matmul::Dtype;
+pub use description::{Activation, Axis, Convolution, Epilogue, Operands, Operation, Strides};
 pub use launch::{convolve, convolve_by, kernels};

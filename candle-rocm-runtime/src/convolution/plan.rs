@@ -86,7 +86,9 @@ impl Kernel {
             of.operation == Operation::Data && of.axes.iter().any(|axis| axis.is_flipped);
         if is_within && !is_backwards {
             for shape in convolution::shapes(gpu.processor, of.dtype) {
-                let of_shape = SPLITS.iter().map_while(|wanted| Self::with(of, arguments, shape, *wanted));
+                let of_shape = SPLITS
+                    .iter()
+                    .map_while(|wanted| Self::with(of, arguments, shape, *wanted));
                 all.extend(of_shape);
             }
         }
@@ -94,7 +96,12 @@ impl Kernel {
     }
 
     /// Tiles with k in about so many splits; `None` if there cannot be as many.
-    fn with(of: &Convolution, arguments: &ConvolutionArguments, shape: Shape, wanted: u64) -> Option<Self> {
+    fn with(
+        of: &Convolution,
+        arguments: &ConvolutionArguments,
+        shape: Shape,
+        wanted: u64,
+    ) -> Option<Self> {
         let depth = u64::from(arguments.depth);
         let split = split(of.dtype);
         let most = match of.operation {
@@ -156,7 +163,9 @@ impl Kernel {
         let of_k = (rows * columns / rate).max((rows + columns) * bytes / costs::CACHE_RATE.value);
         let [tiles_m, tiles_n] = Self::tiles(shape, arguments);
         let lds = 2 * (shape.tile.rows + shape.tile.columns) * shape.depth * dtype.bytes() * 5 / 4;
-        let resident = (unit.lds / u64::from(lds)).min(unit.threads / u64::from(shape.threads) / 2).max(1);
+        let resident = (unit.lds / u64::from(lds))
+            .min(unit.threads / u64::from(shape.threads) / 2)
+            .max(1);
         let sums = plane(arguments) as f64 * sum_bytes(dtype) as f64;
         let depth = f64::from((*k_per_split).min(arguments.depth)).max(1.0);
         let launch = Roofline {
@@ -169,12 +178,14 @@ impl Kernel {
             reduction: match splits {
                 1 => 0.0,
                 splits => {
-                    memory_cycles(2.0 * sums * f64::from(*splits), gpu.units() as f64) + costs::LAUNCH.value
+                    memory_cycles(2.0 * sums * f64::from(*splits), gpu.units() as f64)
+                        + costs::LAUNCH.value
                 }
             },
         };
         let latency = costs::LATENCY.value * depth / f64::from(shape.depth);
-        launch.time(|workgroups| (workgroups as f64 * of_k * depth).max(latency) + costs::ENDS.value)
+        launch
+            .time(|workgroups| (workgroups as f64 * of_k * depth).max(latency) + costs::ENDS.value)
     }
 
     /// The kernel's name and its work-items; `vectors` of the image.
@@ -229,5 +240,7 @@ pub(super) fn sum_bytes(dtype: Dtype) -> u64 {
 pub(super) fn is_within(of: &Convolution) -> bool {
     let bytes = u64::from(of.dtype.bytes());
     let extents = of.extents().into_iter().flatten();
-    extents.into_iter().all(|elements| elements.saturating_mul(bytes) <= MOST_BYTES)
+    extents
+        .into_iter()
+        .all(|elements| elements.saturating_mul(bytes) <= MOST_BYTES)
 }

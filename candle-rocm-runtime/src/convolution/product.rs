@@ -43,7 +43,10 @@ pub(super) fn of(
     let is_last = |strides: &super::Strides, channels: usize| {
         has_places(strides, places, channels) && strides.channel == 1
     };
-    if is_last(x, ci) && is_last(y, co) && is_dense(of.batch, x.batch, plane * ci) && is_dense(of.batch, y.batch, plane * co)
+    if is_last(x, ci)
+        && is_last(y, co)
+        && is_dense(of.batch, x.batch, plane * ci)
+        && is_dense(of.batch, y.batch, plane * co)
     {
         let activation = activation_of(epilogue.activation)?;
         let mut product = problem(
@@ -64,7 +67,8 @@ pub(super) fn of(
         return Some((product, follows));
     }
     // Channels first: a product for each image.
-    let is_first = |strides: &super::Strides| has_places(strides, places, 1) && strides.channel == plane;
+    let is_first =
+        |strides: &super::Strides| has_places(strides, places, 1) && strides.channel == plane;
     let is_bare = epilogue.bias.is_none()
         && epilogue.activation == Activation::None
         && epilogue.residual.is_none();

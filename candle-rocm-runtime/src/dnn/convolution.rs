@@ -12,9 +12,7 @@ use super::sys::{
 };
 use super::{invalid, unsupported};
 use crate::base::error::DnnError;
-use crate::convolution::{
-    convolve, Axis, Convolution, Epilogue, Operands, Operation,
-};
+use crate::convolution::{convolve, Axis, Convolution, Epilogue, Operands, Operation};
 use crate::memory::access::{DevicePtr, DevicePtrMut};
 
 /// How a convolution goes along its axes.
@@ -125,7 +123,13 @@ impl<T> ConvDescriptor<T> {
         for i in 0..count {
             let padding = self.pads[i];
             let [input, kernel, output] = [x, w, y].map(|shape| shape.dims[i + 2]);
-            let axis = Axis::new(input, kernel, self.strides[i], self.dilations[i], [padding; 2]);
+            let axis = Axis::new(
+                input,
+                kernel,
+                self.strides[i],
+                self.dilations[i],
+                [padding; 2],
+            );
             if axis.output != output {
                 return Err(invalid(format!(
                     "a convolution of x {:?} with w {:?}, padding {:?}, strides {:?} and dilations {:?} has {} places along \
@@ -162,7 +166,9 @@ impl<T> ConvDescriptor<T> {
 
 /// The error of what is no algorithm.
 fn no_algorithm(name: &str) -> DnnError {
-    invalid(format!("{name} is the number of algorithms, and none of them"))
+    invalid(format!(
+        "{name} is the number of algorithms, and none of them"
+    ))
 }
 
 /// y = alpha * conv(x, w) + beta * y.
@@ -509,7 +515,10 @@ impl<X: DnnDataType, C: DnnDataType, A: DnnDataType, Y: DnnDataType>
         }
         let channels = &self.bias.shape.dims;
         let count: usize = channels.iter().product();
-        if channels[1] != of.out_channels || count != of.out_channels || self.bias.shape.strides[1] > 1 {
+        if channels[1] != of.out_channels
+            || count != of.out_channels
+            || self.bias.shape.strides[1] > 1
+        {
             return Err(invalid(format!(
                 "a bias {:?} for {} output channels: it must have an element for each, one after the other",
                 self.bias.shape, of.out_channels

@@ -136,7 +136,9 @@ impl Shape {
         let (mut strides, mut next) = (vec![0; rank], 1_i64);
         for d in order {
             strides[d] = c_int::try_from(next).map_err(|_| {
-                invalid(format!("a tensor of dimensions {dims:?} is beyond 2^31 elements"))
+                invalid(format!(
+                    "a tensor of dimensions {dims:?} is beyond 2^31 elements"
+                ))
             })?;
             next = next.saturating_mul(dims[d].max(1).into());
         }

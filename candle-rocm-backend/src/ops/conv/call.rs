@@ -58,7 +58,9 @@ impl<'a> Call<'a> {
             false => weight.dims()[1].checked_mul(groups),
             true => Some(weight.dims()[0]),
         };
-        let divides = groups > 0 && channels % groups == 0 && (is_transposed || weight.dims()[0] % groups == 0);
+        let divides = groups > 0
+            && channels % groups == 0
+            && (is_transposed || weight.dims()[0] % groups == 0);
         if of_weight != Some(channels) || !divides {
             bail!(
                 "{name}: x has {channels} channels, the weight {:?}, and there are {groups} groups: {}",
@@ -87,7 +89,14 @@ impl<'a> Call<'a> {
                 bail!("{name}: axis {i} has output padding {output_padding}, which must be below stride or dilation");
             }
             let [before, _] = padding;
-            Ok(Axis::transposed(size, kernel, stride, dilation, before, output_padding))
+            Ok(Axis::transposed(
+                size,
+                kernel,
+                stride,
+                dilation,
+                before,
+                output_padding,
+            ))
         };
         let axes = steps.iter().enumerate().map(axis).collect::<Result<_>>()?;
         Ok(Self {
@@ -111,7 +120,10 @@ impl<'a> Call<'a> {
         residual: Option<&'a Tensor>,
     ) -> Result<Self> {
         let dims = self.dims();
-        for (what, operand, expected) in [("bias", bias, &dims[1..2]), ("residual", residual, &dims[..])] {
+        for (what, operand, expected) in [
+            ("bias", bias, &dims[1..2]),
+            ("residual", residual, &dims[..]),
+        ] {
             let Some(operand) = operand else { continue };
             if operand.dims() != expected || operand.dtype() != self.x.dtype() {
                 bail!(

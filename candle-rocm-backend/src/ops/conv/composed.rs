@@ -3,8 +3,8 @@
 use candle_core::{Result, Tensor};
 use candle_rocm_runtime::convolution::Axis;
 
-use super::call::{follow, Call};
 use super::super::operands::{empty, wide};
+use super::call::{follow, Call};
 
 /// The result of a call, in f32 for f16 and bf16.
 pub(super) fn composed(call: &Call) -> Result<Tensor> {
@@ -31,7 +31,13 @@ fn indices(x: &Tensor, all: impl Iterator<Item = usize>) -> Result<Tensor> {
 }
 
 /// y[o] = sum over taps of x[o * stride + tap * dilation - padding] times the tap's weights.
-fn correlate(x: &Tensor, weight: &Tensor, axes: &[Axis], groups: usize, dims: &[usize]) -> Result<Tensor> {
+fn correlate(
+    x: &Tensor,
+    weight: &Tensor,
+    axes: &[Axis],
+    groups: usize,
+    dims: &[usize],
+) -> Result<Tensor> {
     let places: usize = dims[2..].iter().product();
     let (batch, inputs) = (dims[0], weight.dims()[1]);
     let outputs = dims[1] / groups;
@@ -79,10 +85,19 @@ fn transposed(x: &Tensor, weight: &Tensor, call: &Call, dims: &[usize]) -> Resul
         let (places, reach) = (axis.output, (axis.kernel - 1) * axis.dilation);
         // Where the zeros stand that are taken.
         let zero = places;
-        let between = |at: usize| if at % axis.stride == 0 { at / axis.stride } else { zero };
+        let between = |at: usize| {
+            if at % axis.stride == 0 {
+                at / axis.stride
+            } else {
+                zero
+            }
+        };
         let length = (places - 1) * axis.stride + 1;
         // Padding beyond what the taps reach cuts places off.
-        let (before, cut) = (reach.saturating_sub(axis.padding), axis.padding.saturating_sub(reach));
+        let (before, cut) = (
+            reach.saturating_sub(axis.padding),
+            axis.padding.saturating_sub(reach),
+        );
         let taken = indices(x, (cut.min(length)..length).map(between))?;
         let left = length.saturating_sub(cut);
         spread = spread.pad_with_zeros(d, 0, 1)?.index_select(&taken, d)?;
@@ -99,7 +114,9 @@ fn transposed(x: &Tensor, weight: &Tensor, call: &Call, dims: &[usize]) -> Resul
     }
     // (groups * inputs, outputs, taps) to (groups * outputs, inputs, taps).
     let taps: usize = weight.dims()[2..].iter().product();
-    let turned = turned.contiguous()?.reshape((groups, inputs, outputs, taps))?;
+    let turned = turned
+        .contiguous()?
+        .reshape((groups, inputs, outputs, taps))?;
     let mut of_weight = vec![groups * outputs, inputs];
     of_weight.extend(&weight.dims()[2..]);
     let turned = turned.transpose(1, 2)?.contiguous()?.reshape(of_weight)?;

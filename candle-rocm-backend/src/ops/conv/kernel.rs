@@ -107,8 +107,16 @@ pub(super) fn launched(call: &Call, device: &CudaDevice) -> Result<Tensor> {
             dtype: dtype_of(call.x.dtype())?,
             batch: call.x.dims()[0],
             groups: call.groups,
-            in_channels: if call.is_transposed { results } else { channels },
-            out_channels: if call.is_transposed { channels } else { results },
+            in_channels: if call.is_transposed {
+                results
+            } else {
+                channels
+            },
+            out_channels: if call.is_transposed {
+                channels
+            } else {
+                results
+            },
             axes,
             inputs: if call.is_transposed { of_result } else { x },
             weights: weight,
@@ -122,7 +130,9 @@ pub(super) fn launched(call: &Call, device: &CudaDevice) -> Result<Tensor> {
         false => (call.activation, call.residual),
     };
     // A residual lies as the result does.
-    let residual = residual.map(|residual| arranged(residual, is_last)).transpose()?;
+    let residual = residual
+        .map(|residual| arranged(residual, is_last))
+        .transpose()?;
     let bias = call.bias.map(Tensor::contiguous).transpose()?;
     let mut result = allocate(device, call.x.dtype(), dims.iter().product())?;
     let follows = Follows {
@@ -130,15 +140,28 @@ pub(super) fn launched(call: &Call, device: &CudaDevice) -> Result<Tensor> {
         activation,
         residual: residual.as_ref(),
     };
-    launch(device, &request, [call.x, call.weight], &follows, &mut result)?;
+    launch(
+        device,
+        &request,
+        [call.x, call.weight],
+        &follows,
+        &mut result,
+    )?;
     let shape: Shape = match is_last {
         true => last(&dims).into(),
         false => dims.into(),
     };
-    let operands: Vec<&Tensor> = [call.x, call.weight].into_iter().chain(bias.as_ref()).collect();
+    let operands: Vec<&Tensor> = [call.x, call.weight]
+        .into_iter()
+        .chain(bias.as_ref())
+        .collect();
     let backward = request.clone();
     let backward = move |operands: &[&Tensor], _: &Tensor, dy: &Tensor| {
-        let dy = if is_last { channels_second(dy)? } else { dy.clone() };
+        let dy = if is_last {
+            channels_second(dy)?
+        } else {
+            dy.clone()
+        };
         gradients(&backward, operands, &dy)
     };
     let y = result_of(call.name, &operands, result, &shape, Box::new(backward))?;
@@ -183,34 +206,44 @@ fn launch(
     result: &mut CudaStorage,
 ) -> Result<()> {
     let stream = device.cuda_stream();
-    let tensors = [Some(operands[0]), Some(operands[1]), follows.bias, follows.residual];
-    with_addresses(request.name, &stream, tensors, |[first, second, bias, residual]| {
-        let (made, written) = write(result, &stream)?;
-        let is_there = |address: u64| (address != 0).then_some(address);
-        let [inputs, weights, outputs] = match (request.of.operation, request.is_transposed) {
-            (Operation::Forward, _) => [first, second, made],
-            // Of a transposed convolution x stands where outputs do.
-            (Operation::Data, _) => [made, second, first],
-            (Operation::Weights, false) => [first, made, second],
-            (Operation::Weights, true) => [second, made, first],
-        };
-        let operands = Operands {
-            inputs,
-            weights,
-            outputs,
-        };
-        let epilogue = Epilogue {
-            bias: is_there(bias),
-            activation: activation_of(follows.activation),
-            residual: is_there(residual),
-            ..Epilogue::default()
-        };
-        // SAFETY: the tensors have these strides and sizes, the result as many elements as the convolution makes; guards keep
-        // their memory until the work is given to the stream.
-        let done = unsafe { convolve(&stream, &request.of, &operands, &epilogue) };
-        drop(written);
-        done.map_err(Error::wrap)
-    })
+    let tensors = [
+        Some(operands[0]),
+        Some(operands[1]),
+        follows.bias,
+        follows.residual,
+    ];
+    with_addresses(
+        request.name,
+        &stream,
+        tensors,
+        |[first, second, bias, residual]| {
+            let (made, written) = write(result, &stream)?;
+            let is_there = |address: u64| (address != 0).then_some(address);
+            let [inputs, weights, outputs] = match (request.of.operation, request.is_transposed) {
+                (Operation::Forward, _) => [first, second, made],
+                // Of a transposed convolution x stands where outputs do.
+                (Operation::Data, _) => [made, second, first],
+                (Operation::Weights, false) => [first, made, second],
+                (Operation::Weights, true) => [second, made, first],
+            };
+            let operands = Operands {
+                inputs,
+                weights,
+                outputs,
+            };
+            let epilogue = Epilogue {
+                bias: is_there(bias),
+                activation: activation_of(follows.activation),
+                residual: is_there(residual),
+                ..Epilogue::default()
+            };
+            // SAFETY: the tensors have these strides and sizes, the result as many elements as the convolution makes; guards keep
+            // their memory until the work is given to the stream.
+            let done = unsafe { convolve(&stream, &request.of, &operands, &epilogue) };
+            drop(written);
+            done.map_err(Error::wrap)
+        },
+    )
 }
 
 /// The gradients of x, weight and bias.
@@ -249,8 +282,14 @@ fn gradients(request: &Request, operands: &[&Tensor], dy: &Tensor) -> Result<Vec
         false => Operation::Data,
         true => Operation::Forward,
     };
-    let dx = x.track_op().then(|| made(of_x, [dy, weight], x)).transpose()?;
-    let dweight = weight.track_op().then(|| made(Operation::Weights, [x, dy], weight)).transpose()?;
+    let dx = x
+        .track_op()
+        .then(|| made(of_x, [dy, weight], x))
+        .transpose()?;
+    let dweight = weight
+        .track_op()
+        .then(|| made(Operation::Weights, [x, dy], weight))
+        .transpose()?;
     let mut all = vec![dx, dweight];
     if let Some(bias) = operands.get(2) {
         let sum = || -> Result<Tensor> {

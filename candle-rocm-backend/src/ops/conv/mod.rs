@@ -137,7 +137,11 @@ pub fn conv3d(x: &Tensor, weight: &Tensor, options: &ConvOptions<3>) -> Result<T
 ///
 /// # Errors
 /// As [`conv2d`].
-pub fn conv_transpose1d(x: &Tensor, weight: &Tensor, options: &ConvTransposeOptions<1>) -> Result<Tensor> {
+pub fn conv_transpose1d(
+    x: &Tensor,
+    weight: &Tensor,
+    options: &ConvTransposeOptions<1>,
+) -> Result<Tensor> {
     transposed("conv_transpose1d", x, weight, options)
 }
 
@@ -147,7 +151,11 @@ pub fn conv_transpose1d(x: &Tensor, weight: &Tensor, options: &ConvTransposeOpti
 ///
 /// # Errors
 /// As [`conv2d`]; output padding that neither stride nor dilation exceeds.
-pub fn conv_transpose2d(x: &Tensor, weight: &Tensor, options: &ConvTransposeOptions<2>) -> Result<Tensor> {
+pub fn conv_transpose2d(
+    x: &Tensor,
+    weight: &Tensor,
+    options: &ConvTransposeOptions<2>,
+) -> Result<Tensor> {
     transposed("conv_transpose2d", x, weight, options)
 }
 
