@@ -25,6 +25,8 @@ pub enum Group {
     Products,
     /// Attention and its gradients, which Candle has not.
     Attention,
+    /// Layers of convolutional networks, and their gradients.
+    Conv,
     /// The CPU's time.
     Host,
     /// Tokens a second.
@@ -33,7 +35,7 @@ pub enum Group {
 
 impl Group {
     /// All, in the page's order.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Elementwise,
         Self::Copies,
         Self::Indexing,
@@ -43,6 +45,7 @@ impl Group {
         Self::Quantized,
         Self::Products,
         Self::Attention,
+        Self::Conv,
         Self::Host,
         Self::Models,
     ];
@@ -59,6 +62,7 @@ impl Group {
             Self::Quantized => "Quantised weights",
             Self::Products => "Products",
             Self::Attention => "Attention",
+            Self::Conv => "Layers of convolutions",
             Self::Host => "Host cost",
             Self::Models => "Models",
         }
@@ -324,6 +328,7 @@ pub fn all() -> Vec<Entry> {
         quantized(),
         products(),
         attention(),
+        layers(),
         host(),
         models(),
     ]
@@ -456,6 +461,59 @@ fn attention() -> Vec<Entry> {
     entries
 }
 
+/// Layers by (batch, channels, size, outputs, kernel, stride, groups): ResNet's, Stable Diffusion's, YOLO's, ConvNeXt's,
+/// MobileNet's, ResNeXt's, a vision transformer's patches, of which gradients are measured, too.
+const LAYERS: [[usize; 7]; 18] = [
+    [32, 3, 224, 64, 7, 2, 1],
+    [32, 64, 56, 64, 3, 1, 1],
+    [32, 128, 28, 128, 3, 1, 1],
+    [32, 256, 14, 256, 3, 1, 1],
+    [32, 512, 7, 512, 3, 1, 1],
+    [32, 256, 56, 64, 1, 1, 1],
+    [32, 512, 28, 1024, 1, 2, 1],
+    [2, 320, 64, 320, 3, 1, 1],
+    [2, 640, 32, 640, 3, 1, 1],
+    [2, 1280, 16, 1280, 3, 1, 1],
+    [2, 320, 64, 320, 3, 2, 1],
+    [1, 128, 512, 128, 3, 1, 1],
+    [1, 256, 256, 256, 3, 1, 1],
+    [1, 64, 160, 64, 3, 1, 1],
+    [32, 96, 56, 96, 7, 1, 96],
+    [32, 96, 112, 96, 3, 2, 96],
+    [32, 256, 28, 256, 3, 1, 32],
+    [32, 3, 224, 768, 16, 16, 1],
+];
+/// Whisper's and Encodec's.
+const LAYERS_1D: [[usize; 7]; 3] = [
+    [1, 80, 3000, 1280, 3, 1, 1],
+    [1, 1280, 3000, 1280, 3, 2, 1],
+    [1, 128, 24_000, 128, 3, 1, 1],
+];
+/// DAC's and HiFi-GAN's, transposed.
+const LAYERS_UP_1D: [[usize; 7]; 2] = [[1, 1536, 512, 768, 16, 8, 1], [1, 512, 800, 256, 16, 8, 1]];
+const LAYERS_UP: [[usize; 7]; 1] = [[2, 512, 32, 256, 4, 2, 1]];
+
+fn layers() -> Vec<Entry> {
+    let mut entries = Vec::new();
+    let mut add = |op, dtype, all: &[[usize; 7]]| {
+        for dims in all {
+            let is_quick = dtype == "f16" && [64, 320].contains(&dims[1]);
+            let case = Case::device(op, dtype, dims);
+            entries.push(entry(Group::Conv, case, is_quick));
+        }
+    };
+    for dtype in FLOATS {
+        add("convolution", dtype, &LAYERS);
+        add("convolution_1d", dtype, &LAYERS_1D);
+        add("convolution_up", dtype, &LAYERS_UP);
+        add("convolution_up_1d", dtype, &LAYERS_UP_1D);
+    }
+    for op in ["convolution_nhwc", "convolution_data", "convolution_weights"] {
+        add(op, "f16", &LAYERS);
+    }
+    entries
+}
+
 fn host() -> Vec<Entry> {
     let of = |(link, side): (&'static str, usize)| {
         let case = Case {
@@ -506,6 +564,7 @@ pub fn smallest() -> Vec<Entry> {
                     "dequantize" => vec![2, 256],
                     "linear" | "matmul" => vec![1, 3, 4, 8],
                     "attend" => vec![4, 2, 9, 64],
+                    op if op.starts_with("convolution") => vec![1, 4, 8, 4, 3, 1, 1],
                     op if op.starts_with("attention") => vec![1, 2, 9, 16],
                     "conv1d" => vec![1, 4, 16],
                     "conv2d" | "conv_transpose2d" => vec![1, 4, 8, 8],

@@ -153,6 +153,42 @@ def attention(op, dims, dtype):
     return [], gradients
 
 
+def convolution(op, dims, dtype):
+    """By cuDNN, without TF32: dimensions as in benches/worker/src/convolutions.rs."""
+    batch, channels, size, outputs, kernel, stride, groups = dims
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.benchmark = True
+    axes = 1 if op.endswith("_1d") else 2
+    up = "_up" in op
+    first = [channels, outputs] if up else [outputs, channels // groups]
+    x = signed([batch, channels] + [size] * axes, dtype)
+    weight = signed(first + [kernel] * axes, dtype, 1)
+    if op == "convolution_nhwc":
+        x, weight = (y.to(memory_format=torch.channels_last) for y in (x, weight))
+    if up:
+        run = F.conv_transpose1d if axes == 1 else F.conv_transpose2d
+        return [x, weight], lambda x, w: run(x, w, stride=stride, padding=kernel // 4)
+    run = F.conv1d if axes == 1 else F.conv2d
+    padding = 0 if stride == kernel and kernel > 1 else kernel // 2
+
+    def forward(x, w):
+        return run(x, w, stride=stride, padding=padding, groups=groups)
+
+    if op not in ("convolution_data", "convolution_weights"):
+        return [x, weight], forward
+    with torch.inference_mode(False), torch.enable_grad():
+        x, weight = x.clone(), weight.clone()
+        wanted = (x if op == "convolution_data" else weight).requires_grad_()
+        result = forward(x, weight)
+        ones = torch.ones_like(result)
+
+    def gradients():
+        with torch.inference_mode(False), torch.enable_grad():
+            return torch.autograd.grad(result, wanted, ones, retain_graph=True)
+
+    return [], gradients
+
+
 def operator(case):
     """The inputs of a case and what to run on them."""
     op, dims, dtype = case["op"], case["dims"], DTYPES.get(case["dtype"])
@@ -160,6 +196,8 @@ def operator(case):
         raise Absent
     if op.startswith("atten"):
         return attention(op, dims, dtype)
+    if op.startswith("convolution"):
+        return convolution(op, dims, dtype)
     if op in UNARY:
         return [signed(dims, dtype)], UNARY[op]
     if op in POSITIVE:

@@ -22,6 +22,12 @@ const LAYERS: &[Layer<'static>] = &[
     ("activations", &["ops::activation"]),
     ("products", &["ops::product"]),
     ("linear layers", &["ops::linear"]),
+    ("what is asked of convolutions", &["ops::conv::call"]),
+    (
+        "ways of convolutions",
+        &["ops::conv::composed", "ops::conv::kernel"],
+    ),
+    ("convolutions", &["ops::conv"]),
     (
         "caches of keys and values",
         &[

@@ -154,6 +154,35 @@ const FAMILIES: &[Family] = &[
         ],
     },
     Family {
+        header: "convolution/convolution_kernels.cuh",
+        out: "convolution_kernels.rs",
+        tables: &[
+            Table {
+                name: "KERNELS",
+                list: "CONVOLUTION_KERNELS_",
+                callbacks: (3, 0),
+                row: "Kernel",
+                columns: &[
+                    word("dtype", DTYPES),
+                    number("rows"),
+                    number("columns"),
+                    number("waves_m"),
+                    number("waves_n"),
+                    number("stage_bytes"),
+                ],
+                sizes: None,
+            },
+            Table {
+                name: "DEPTHWISE",
+                list: "CONVOLUTION_KERNELS_",
+                callbacks: (3, 2),
+                row: "Depthwise",
+                columns: &[word("dtype", DTYPES), number("taps"), number("stride")],
+                sizes: None,
+            },
+        ],
+    },
+    Family {
         header: "attention/attention_kernels.cuh",
         out: "attention_kernels.rs",
         tables: &[

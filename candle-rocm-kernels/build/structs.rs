@@ -19,6 +19,10 @@ const STRUCTS: &[(&str, &[&str])] = &[
         &["OperandScales", "GroupedProblem"],
     ),
     (
+        "convolution/problem.cuh",
+        &["ConvolutionAxis", "ConvolutionProblem"],
+    ),
+    (
         "attention/problem.cuh",
         &["AttentionTensor", "AttentionProblem"],
     ),

@@ -6,7 +6,7 @@
 //! which Candle's CUDA backend launches; [`GEMM`], [`MATMUL`] and [`RANDOM`] stand where Candle calls cuBLAS and cuRAND; [`MMVQ`],
 //! [`MMQ`], [`UPCAST`] and [`MOE`] hold what `candle-kernels` launches from its own C functions; [`FUSED_OPERATORS`] is launched by
 //! `candle_rocm_backend::ops`, and for few long rows ([`split_rows`]), and so are [`ATTENTION_FORWARD`] and [`ATTENTION_BACKWARD`],
-//! which are attention ([`attention`]).
+//! which are attention ([`attention`]); [`CONVOLUTION`] has convolutions without their patches in memory ([`convolution`]).
 //!
 //! With `CANDLE_ROCM_SKIP_KERNELS=1` the build needs no GPU compiler and embeds nothing, and
 //! [`Module::code_object`] fails with an error that says so.
@@ -16,6 +16,7 @@ pub mod arguments;
 pub mod attention;
 mod by_architecture;
 pub mod choice;
+pub mod convolution;
 pub mod decode;
 pub mod dtypes;
 pub mod gemm;

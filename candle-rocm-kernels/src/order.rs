@@ -14,7 +14,7 @@ crate::kernel_argument! { DIVISOR,
 
 impl Divisor {
     /// Of a value up to 2^31; of 0, as of 1.
-    fn new(value: u32) -> Self {
+    pub fn new(value: u32) -> Self {
         let value = value.max(1);
         let shift = value.next_power_of_two().ilog2();
         // Below 2^32, as the value is more than half of 2^shift; and so little more than the exact number that the product's

@@ -8,8 +8,8 @@ mod support;
 
 use candle_rocm_kernels as kernels;
 use kernels::arguments::{
-    Layout, ATTEND_PROBLEM, ATTENTION_GRADIENTS, ATTENTION_PROBLEM, GEMM_PROBLEM, GROUPED_PROBLEM,
-    MATMUL_PROBLEM,
+    Layout, ATTEND_PROBLEM, ATTENTION_GRADIENTS, ATTENTION_PROBLEM, CONVOLUTION_PROBLEM,
+    GEMM_PROBLEM, GROUPED_PROBLEM, MATMUL_PROBLEM,
 };
 use kernels::{dtypes, Module};
 use std::collections::{BTreeMap, BTreeSet};
@@ -1020,6 +1020,32 @@ fn grouped_has_the_kernels_of_its_table() {
             .map(|(name, threads)| (name, threads.into()))
             .collect()
     });
+}
+
+/// Convolutions: which tiles there are depends on the architecture. Those that transpose weights take no convolution.
+#[test]
+fn convolution_has_the_kernels_of_its_table() {
+    let gpus = kernels::architectures().iter();
+    for arch in gpus.filter(|arch| arch.starts_with("gfx")) {
+        let listed = kernels::convolution::kernels(kernels::Processor::of(arch)).into_iter();
+        let listed: BTreeMap<String, u64> = listed
+            .map(|(name, threads)| (name, threads.into()))
+            .collect();
+        let code = kernels::CONVOLUTION
+            .code_object(arch)
+            .expect("an embedded architecture");
+        let mut found = support::kernels(&code);
+        found.retain(|name, _| !name.starts_with("convolution_transpose_"));
+        for (name, kernel) in &found {
+            let problem = [by_value(&CONVOLUTION_PROBLEM)];
+            assert_eq!(kernel.arguments, problem, "{name} for {arch}");
+        }
+        let found: BTreeMap<_, _> = found
+            .into_iter()
+            .map(|(name, kernel)| (name, kernel.max_workgroup))
+            .collect();
+        assert_eq!(found, listed, "kernels and their workgroups for {arch}");
+    }
 }
 
 /// The products by vector units: which skinny kernels there are depends on the architecture.

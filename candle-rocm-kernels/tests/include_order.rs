@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Each may include itself and those before it.
-const FOLDERS: [&str; 13] = [
+const FOLDERS: [&str; 14] = [
     "portable",
     "elementwise",
     "rows",
@@ -16,6 +16,7 @@ const FOLDERS: [&str; 13] = [
     "fp8",
     "experts",
     "matmul",
+    "convolution",
     "quantized",
     "attention",
     "random",

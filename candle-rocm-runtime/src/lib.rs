@@ -16,9 +16,9 @@
 //! 8. kernels: [`module`] with its images, submitting on a grid, few long rows, [`launch`] with its arguments, [`ready`]: launches
 //!    whose grids were checked once;
 //! 9. [`gemm`]: matrix products: problem, product, plan, library, tuner;
-//! 10. [`quantized`]: products of quantised matrices;
+//! 10. [`convolution`]: convolutions and their gradients; [`quantized`]: products of quantised matrices;
 //! 11. [`graph`]: captured work; [`random`], our own generator; [`blas`] and [`rng`] give cuBLAS's and cuRAND's shape;
-//!     [`foreign`]: launches from C functions; [`blas_lt`] gives cuBLASLt's and
+//!     [`foreign`]: launches from C functions; [`blas_lt`] gives cuBLASLt's, [`dnn`] cuDNN's and
 //!     [`driver_api`] the driver's, [`raw_handles`] by HIP's handles; linked: CUDA's runtime for C++ that a program links.
 //!
 //! A type of a lower layer gets methods on upper ones: [`Device::pool`] is in the pool's file, [`Stream::launch_builder`]
@@ -50,7 +50,9 @@
 mod base;
 pub mod blas;
 pub mod blas_lt;
+pub mod convolution;
 pub mod device;
+pub mod dnn;
 pub mod driver_api;
 pub mod foreign;
 pub mod gemm;
@@ -81,7 +83,7 @@ pub use buffer::{DeviceBuffer, DevicePtr, DevicePtrMut, DeviceSlice, SyncOnDrop,
 pub use context::Context;
 pub use device::{Device, DeviceInfo};
 pub use dtype::{DeviceRepr, ValidAsZeroBits};
-pub use error::{BlasError, CompileError, Error, ErrorKind, RandomError, Result};
+pub use error::{BlasError, CompileError, DnnError, Error, ErrorKind, RandomError, Result};
 pub use event::Event;
 pub use graph::Graph;
 pub use host::{HostSlice, PinnedHostSlice};

@@ -5,6 +5,7 @@
 
 #[cfg(feature = "session")]
 mod attention;
+mod convolutions;
 mod chain;
 mod data;
 mod gpu;

@@ -256,7 +256,8 @@ pub fn make(op: &str, maker: &Maker) -> Result<Operator> {
     if let Some((_, make)) = crate::attention::ALL.iter().find(|(name, _)| *name == op) {
         return make(maker);
     }
-    let Some((_, make)) = OTHERS.iter().find(|(name, _)| *name == op) else {
+    let others = OTHERS.iter().chain(&crate::convolutions::ALL);
+    let Some((_, make)) = others.into_iter().find(|(name, _)| *name == op) else {
         bail!("no operator is called {op}");
     };
     make(maker)
@@ -270,7 +271,8 @@ mod tests {
     fn no_two_operators_have_the_same_name() {
         let unary = UNARY.iter().map(|(name, ..)| *name);
         let binary = BINARY.iter().map(|(name, _)| *name);
-        let others = OTHERS.iter().map(|(name, _)| *name);
+        let others = OTHERS.iter().chain(&crate::convolutions::ALL);
+        let others = others.map(|(name, _)| *name);
         let mut seen = std::collections::HashSet::new();
         for name in unary.chain(binary).chain(others) {
             assert!(seen.insert(name), "{name}");

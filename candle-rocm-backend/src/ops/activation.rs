@@ -37,7 +37,7 @@ impl Activation {
         .name
     }
 
-    fn composed(self, x: Tensor) -> Result<Tensor> {
+    pub(super) fn composed(self, x: Tensor) -> Result<Tensor> {
         match self {
             Self::None => Ok(x),
             Self::Gelu => x.gelu(),

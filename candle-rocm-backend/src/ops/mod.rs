@@ -30,6 +30,7 @@
 
 mod activation;
 mod attention;
+mod conv;
 mod kv_cache;
 pub(crate) mod launch;
 mod linear;
@@ -44,6 +45,9 @@ mod softmax;
 pub use activation::{bias_activation, swiglu, swiglu_packed, Activation};
 pub use attention::{
     attention, attention_composed, attention_paged, attention_varlen, AttentionOptions, Packed,
+};
+pub use conv::{
+    conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, ConvOptions, ConvTransposeOptions,
 };
 pub use kv_cache::{HeadNorms, KvCache, Pairs, Rotary, Scores};
 pub use linear::linear;

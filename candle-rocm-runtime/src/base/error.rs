@@ -194,6 +194,10 @@ wrapper!(
     BlasError
 );
 wrapper!(
+    /// An [`Error`] of convolutions and what else networks have.
+    DnnError
+);
+wrapper!(
     /// An [`Error`] of random number generation.
     RandomError
 );

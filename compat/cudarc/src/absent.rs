@@ -12,7 +12,6 @@ macro_rules! absent {
 }
 
 absent! {
-    "cudnn" => "cuDNN",
     "nccl" => "NCCL",
     "cusparse" => "cuSPARSE",
     "cusolver" => "cuSOLVER",

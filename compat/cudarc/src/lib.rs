@@ -162,6 +162,33 @@ pub mod cublaslt {
     }
 }
 
+/// Convolutions.
+pub mod cudnn {
+    pub use candle_rocm_runtime::dnn::{
+        sys, ActivationDescriptor, ConvBackwardData, ConvBackwardData as Conv2dBackwardData,
+        ConvBackwardFilter, ConvBackwardFilter as Conv2dBackwardFilter, ConvBiasActivationForward,
+        ConvDescriptor, ConvDescriptor as Conv2dDescriptor, ConvForward,
+        ConvForward as Conv2dForward, Dnn as Cudnn, DnnDataType as CudnnDataType, FilterDescriptor,
+        TensorDescriptor,
+    };
+    pub use result::CudnnError;
+
+    /// Functions that return a result.
+    pub mod result {
+        pub use candle_rocm_runtime::error::DnnError as CudnnError;
+    }
+
+    /// cudarc's safe layer, whose items it also exports one level up.
+    pub mod safe {
+        pub use super::{
+            ActivationDescriptor, Conv2dBackwardData, Conv2dBackwardFilter, Conv2dDescriptor,
+            Conv2dForward, ConvBackwardData, ConvBackwardFilter, ConvBiasActivationForward,
+            ConvDescriptor, ConvForward, Cudnn, CudnnDataType, CudnnError, FilterDescriptor,
+            TensorDescriptor,
+        };
+    }
+}
+
 /// Random numbers.
 pub mod curand {
     pub use candle_rocm_runtime::rng::Rng as CudaRng;

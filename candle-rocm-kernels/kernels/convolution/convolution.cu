@@ -1,0 +1,52 @@
+// Convolutions and their gradients as products whose operand is gathered from the image: one to three axes, strides,
+// padding, dilation, groups, any order of memory.
+#include "portable/lds.cuh"
+#include "convolution/convolution_kernels.cuh"
+#include "convolution/direct.cuh"
+#include "convolution/transpose.cuh"
+#include "matmul/elements.cuh"
+#if defined(__HIP__) || defined(LDS_COPIES)
+#include "convolution/tile.cuh"
+
+#define CONVOLUTION(TYPE, SHAPE, NAME, VECTORS)                                            \
+    ENTRY __launch_bounds__(SHAPE::THREADS) CONVOLUTION_WAVES NAME(ConvolutionProblem p) { \
+        convolution_tile<element_##TYPE, SHAPE, VECTORS>(p);                               \
+    }
+#define CONVOLUTIONS(TYPE, ROWS, COLUMNS, WAVES_M, WAVES_N, STAGE_BYTES)                                            \
+    using Shape_##TYPE##_##ROWS##x##COLUMNS = MatmulShape<ROWS, COLUMNS, WAVES_M, WAVES_N, STAGE_BYTES, 1>;         \
+    CONVOLUTION(TYPE, Shape_##TYPE##_##ROWS##x##COLUMNS, convolution_##TYPE##_##ROWS##x##COLUMNS##_elements, false) \
+    CONVOLUTION(TYPE, Shape_##TYPE##_##ROWS##x##COLUMNS, convolution_##TYPE##_##ROWS##x##COLUMNS##_vectors, true)
+#else
+// Too old for the products' instructions.
+#define CONVOLUTIONS(...)
+#endif
+// Two wavefronts a SIMD, which half of the registers allow each.
+#if WAVEFRONT == 64
+#define CONVOLUTION_WAVES __attribute__((amdgpu_waves_per_eu(2)))
+#else
+#define CONVOLUTION_WAVES
+#endif
+
+#define EACH(TYPE)                                                                 \
+    ENTRY __launch_bounds__(256) convolution_direct_##TYPE(ConvolutionProblem p) { \
+        convolution_direct<element_##TYPE>(p);                                     \
+    }                                                                              \
+    ENTRY __launch_bounds__(256) convolution_sum_##TYPE(ConvolutionProblem p) { convolution_sum<element_##TYPE>(p); }
+
+#define DEPTHWISE(TYPE, TAPS, STRIDE)                                                                     \
+    ENTRY __launch_bounds__(256) convolution_depthwise_##TYPE##_##TAPS##_##STRIDE(ConvolutionProblem p) { \
+        Depthwise<element_##TYPE, TAPS, STRIDE>().run(p);                                                 \
+    }
+
+// Of elements of so many bits.
+#define TRANSPOSE(BITS)                                                                                        \
+    ENTRY __launch_bounds__(256)                                                                               \
+        convolution_transpose_##BITS(const uint##BITS##_t *__restrict__ from, uint##BITS##_t *__restrict__ to, \
+                                     uint32_t rows, uint32_t columns, int64_t pitch) {                         \
+        transpose_weights(from, to, rows, columns, pitch);                                                     \
+    }
+TRANSPOSE(16)
+TRANSPOSE(32)
+TRANSPOSE(64)
+
+LISTED(CONVOLUTION_KERNELS)(CONVOLUTIONS, EACH, DEPTHWISE)

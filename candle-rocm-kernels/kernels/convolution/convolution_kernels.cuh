@@ -1,0 +1,61 @@
+// The kernels of module `convolution`, by architecture. convolution.cu makes them of this list, and the build the table
+// that candle_rocm_kernels::convolution reads.
+//
+//   X(type, rows, columns, waves_m, waves_n, stage_bytes)
+//   EACH(type)
+//   DEPTHWISE(type, taps, stride)
+//
+// X is two kernels whose workgroups make a tile of rows x columns by waves_m x waves_n wavefronts:
+// convolution_<type>_<rows>x<columns>_elements, which gathers the image element by element, and ..._vectors, where 16
+// bytes of k of a row lie together. A K-block has stage_bytes of k: so few of the largest tile's that two workgroups fit
+// a compute unit's LDS.
+//
+// DEPTHWISE is convolution_depthwise_<type>_<taps>_<stride>, for groups of one channel, taps x taps taps, and places
+// `stride` apart.
+//
+// EACH is convolution_direct_<type>, without a product, and convolution_sum_<type>, which adds up splits of k.
+//
+// For elements of 16, 32 and 64 bits there is convolution_transpose_<bits>, which puts output channels together.
+#pragma once
+#include "portable/architecture.cuh"
+
+#define CONVOLUTION_DEPTHWISE(DEPTHWISE, TYPE) \
+    DEPTHWISE(TYPE, 3, 1)                      \
+    DEPTHWISE(TYPE, 3, 2)                      \
+    DEPTHWISE(TYPE, 5, 1)                      \
+    DEPTHWISE(TYPE, 7, 1)
+#define CONVOLUTION_EACH(EACH, DEPTHWISE) \
+    EACH(f32)                             \
+    EACH(f64)                             \
+    EACH(f16)                             \
+    EACH(bf16)                            \
+    CONVOLUTION_DEPTHWISE(DEPTHWISE, f32) \
+    CONVOLUTION_DEPTHWISE(DEPTHWISE, f16) \
+    CONVOLUTION_DEPTHWISE(DEPTHWISE, bf16)
+#define CONVOLUTION_64(X, EACH, DEPTHWISE) \
+    X(f16, 128, 128, 2, 2, 32)             \
+    X(bf16, 128, 128, 2, 2, 32)            \
+    X(f32, 128, 128, 2, 2, 32)             \
+    X(f16, 64, 64, 2, 2, 64)               \
+    X(bf16, 64, 64, 2, 2, 64)              \
+    X(f32, 64, 64, 2, 2, 64)               \
+    X(f64, 64, 64, 2, 2, 64)               \
+    CONVOLUTION_EACH(EACH, DEPTHWISE)
+#define CONVOLUTION_32(X, EACH, DEPTHWISE) \
+    X(f16, 128, 128, 4, 2, 64)             \
+    X(bf16, 128, 128, 4, 2, 64)            \
+    X(f32, 128, 128, 2, 4, 64)             \
+    X(f16, 64, 64, 2, 2, 64)               \
+    X(bf16, 64, 64, 2, 2, 64)              \
+    X(f32, 64, 64, 2, 2, 64)               \
+    X(f64, 64, 64, 2, 2, 64)               \
+    CONVOLUTION_EACH(EACH, DEPTHWISE)
+#define CONVOLUTION_KERNELS_Vega20 CONVOLUTION_64
+#define CONVOLUTION_KERNELS_Cdna1 CONVOLUTION_64
+#define CONVOLUTION_KERNELS_Cdna2 CONVOLUTION_64
+#define CONVOLUTION_KERNELS_Cdna3 CONVOLUTION_64
+#define CONVOLUTION_KERNELS_Cdna4 CONVOLUTION_64
+#define CONVOLUTION_KERNELS_Rdna2 CONVOLUTION_32
+#define CONVOLUTION_KERNELS_Rdna3 CONVOLUTION_32
+#define CONVOLUTION_KERNELS_Rdna4 CONVOLUTION_32
+#define CONVOLUTION_KERNELS_Nvidia CONVOLUTION_32

@@ -1,0 +1,226 @@
+// Convolutions as products: a workgroup makes a tile of rows and columns of the result, with operands that are gathered
+// into registers and go from there to LDS.
+//
+//   for each K-block of k:
+//     load     the next K-block, image and matrix -> registers
+//     table    what the elements of the one after that add to places -> LDS
+//     multiply this K-block, LDS -> registers -> sums
+//     stage    the next K-block, registers -> LDS   (the buffer that is not being read)
+//   store      sums -> LDS -> result
+//
+// LDS: two buffers of a K-block of both operands, two tables, and where each row of the result begins.
+#pragma once
+#include "convolution/epilogue.cuh"
+#include "convolution/operands.cuh"
+#include "convolution/vector_atom.cuh"
+#include "matmul/main_loop/tile.cuh"
+
+template <class T, class S, bool VECTORS> struct ConvolutionLoop {
+    using Atom = MmaAtom<T>;
+    using Sum = typename Product<T>::Sum;
+    using Image = ImageBlock<T, S::M, S, VECTORS>;
+    using Matrix = MatrixBlock<T, S::N, S>;
+    using Table = typename Image::Table;
+    static constexpr int DEPTH = Image::DEPTH, BUFFER = Image::Stage::BYTES + Matrix::Stage::BYTES;
+    static constexpr int TABLES = 2 * BUFFER, OPERANDS = TABLES;
+    using Tile = WaveTile<T, S, OPERANDS>;
+    static constexpr int ROWS_AT = TABLES + 2 * Table::BYTES, LDS_BYTES = ROWS_AT + S::M * 4;
+    static constexpr int STEPS = Image::Stage::CHUNKS / Atom::STEP_CHUNKS, STEPS_UNROLLED = Atom::UNROLLED ? STEPS : 1;
+    static_assert(Tile::LDS_BYTES == OPERANDS && LDS_BYTES <= LDS_MOST, "results fit where operands were");
+    static_assert(!Tile::UNEVEN && DEPTH <= S::THREADS, "a thread for each element of a table");
+
+    const ConvolutionProblem &p;
+    const Phase &phase;
+    LdsBytes lds;
+    Image &image;
+    Matrix &matrix;
+    Tile &tile;
+
+    __device__ __forceinline__ LdsBytes table(uint32_t k_block) const {
+        return lds + TABLES + k_block % 2 * Table::BYTES;
+    }
+    __device__ __forceinline__ LdsBytes buffer(uint32_t k_block) const { return lds + k_block % 2 * BUFFER; }
+
+    __device__ __forceinline__ void load(uint32_t k_block) {
+        image.load(p, table(k_block));
+        matrix.load(table(k_block));
+    }
+    __device__ __forceinline__ void stage(uint32_t k_block) {
+        image.stage(buffer(k_block));
+        matrix.stage(buffer(k_block) + Image::Stage::BYTES);
+    }
+    __device__ __forceinline__ void multiply(uint32_t k_block) {
+        uint32_t lane = lane_id();
+        Operand<T, typename Image::Stage, Tile::BLOCKS_M, Atom::ROWS> of_a(tile.row + Atom::a_row(lane),
+                                                                           Atom::a_chunk(lane));
+        Operand<T, typename Matrix::Stage, Tile::BLOCKS_N, Atom::COLUMNS> of_b(tile.column + Atom::b_column(lane),
+                                                                               Atom::b_chunk(lane));
+        LdsBytes stage_a = buffer(k_block), stage_b = stage_a + Image::Stage::BYTES;
+#pragma unroll STEPS_UNROLLED
+        for (int step = 0; step < STEPS; step++)
+#pragma unroll
+            for (int load = 0; load < Atom::LOADS; load++) {
+                of_a.load(stage_a, step, load);
+                of_b.load(stage_b, step, load);
+                tile.multiply(of_a.fragment, of_b.fragment);
+                // Reading ahead, the compiler would run out of registers.
+                if (S::WAVE == 32) tile.opt_barrier_ordered();
+            }
+    }
+    __device__ __forceinline__ void multiply_all(uint32_t begin, uint32_t end) {
+        uint32_t k_blocks = ceil_div(end - begin, (uint32_t)DEPTH);
+        if (k_blocks == 0) return;
+        Table::write(table(0), p, phase, begin, end);
+        Table::write(table(1), p, phase, begin + DEPTH, end);
+        lds_barrier();
+        load(0);
+        stage(0);
+        lds_barrier();
+#pragma unroll 1
+        for (uint32_t k_block = 0; k_block < k_blocks; k_block++) {
+            bool more = k_block + 1 < k_blocks;
+            if (more) {
+                load(k_block + 1);
+                Table::write(table(k_block), p, phase, begin + (k_block + 2) * DEPTH, end);
+                opt_barrier_schedule();
+            }
+            multiply(k_block);
+            opt_barrier_schedule();
+            if (more) stage(k_block + 1);
+            lds_barrier();
+        }
+    }
+};
+
+// A wavefront's sums on their way to the result: strips of blocks go through its own LDS, with a row's columns together
+// (COLUMNS) or a column's rows.
+template <class T, class Tile, bool COLUMNS> struct ConvolutionStrips {
+    using Atom = typename Tile::Atom;
+    using Sum = typename Tile::Sum;
+    static constexpr int V = VEC16<T>, PAD = 16 / (int)sizeof(Sum);
+    // Blocks of a strip, along what is together.
+    static constexpr int OF_LINE = COLUMNS ? Atom::COLUMNS : Atom::ROWS, LINES = COLUMNS ? Atom::ROWS : Atom::COLUMNS;
+    static constexpr int BLOCKS = COLUMNS ? Tile::BLOCKS_N : Tile::BLOCKS_M;
+    static constexpr int blocks_of_strip(int bytes) {
+        int blocks = 1;
+        while (BLOCKS % (2 * blocks) == 0 && (2 * blocks * OF_LINE + PAD) * LINES * (int)sizeof(Sum) <= bytes)
+            blocks *= 2;
+        return blocks;
+    }
+    template <int BYTES> struct Within {
+        static constexpr int STRIP = blocks_of_strip(BYTES), LENGTH = STRIP * OF_LINE, PITCH = LENGTH + PAD;
+        static_assert(PITCH * LINES * (int)sizeof(Sum) <= BYTES, "a wavefront's place");
+        static constexpr int OF_OTHER = COLUMNS ? Tile::BLOCKS_M : Tile::BLOCKS_N, STRIPS = BLOCKS / STRIP * OF_OTHER;
+
+        // Strip `number` of the wavefront's: f(row, column, sums, whether a vector of them) of the tile for each
+        // element or vector of it.
+        template <class F>
+        static __device__ __forceinline__ void each(const Tile &tile, LDS_MEMORY Sum *strip, int number, bool vectors,
+                                                    F f) {
+#pragma unroll
+            for (int n = 0; n < STRIPS; n++)
+                if (n == number) write(tile, strip, n / (BLOCKS / STRIP), n % (BLOCKS / STRIP) * STRIP);
+            wave_fence();
+            uint32_t line0 = number / (BLOCKS / STRIP) * LINES, along0 = number % (BLOCKS / STRIP) * LENGTH;
+            uint32_t width = vectors ? V : 1, per_line = vectors ? LENGTH / V : LENGTH;
+#pragma unroll 1
+            for (uint32_t i = lane_id(); i < per_line * LINES; i += WAVEFRONT) {
+                uint32_t line = vectors ? i / (LENGTH / V) : i / LENGTH;
+                uint32_t along = (i - line * per_line) * width;
+                uint32_t row = COLUMNS ? line0 + line : along0 + along,
+                         column = COLUMNS ? along0 + along : line0 + line;
+                f(tile.row + row, tile.column + column, strip + line * PITCH + along);
+            }
+            wave_fence();
+        }
+
+    private:
+        static __device__ __forceinline__ void write(const Tile &tile, LDS_MEMORY Sum *strip, int other, int first) {
+            uint32_t lane = lane_id();
+#pragma unroll
+            for (int b = 0; b < STRIP; b++) {
+                auto block = COLUMNS ? tile.sums[other][first + b] : tile.sums[first + b][other];
+#pragma unroll
+                for (int e = 0; e < Atom::SUMS; e++) {
+                    Sum sum;
+                    if constexpr (Atom::SUMS == 1) sum = block;
+                    else sum = block[e];
+                    uint32_t row = Atom::row(lane, e), column = Atom::column(lane, e);
+                    uint32_t line = COLUMNS ? row : column, along = COLUMNS ? column : row;
+                    strip[line * PITCH + b * OF_LINE + along] = sum;
+                }
+            }
+        }
+    };
+};
+
+// Writes a tile's sums that are the result's: finished, or raw as one split of k.
+template <class T, class S, class Loop>
+__device__ __forceinline__ void store_convolution(const Loop &loop, uint32_t first_row, uint32_t first_column,
+                                                  uint32_t z, uint32_t split) {
+    using Tile = typename Loop::Tile;
+    using Sum = typename Tile::Sum;
+    constexpr int OF_WAVE = Loop::OPERANDS / (S::WAVES_M * S::WAVES_N) / 16 * 16;
+    const ConvolutionProblem &p = loop.p;
+    const Phase &phase = loop.phase;
+    auto *places = (LDS_MEMORY uint32_t *)(loop.lds + Loop::ROWS_AT);
+    for (uint32_t i = threadIdx.x; i < S::M; i += S::THREADS)
+        if (first_row + i < phase.rows) places[i] = result_offset<uint32_t>(p, phase.row(p, first_row + i));
+    lds_barrier();
+    auto *strip = (LDS_MEMORY Sum *)(loop.lds + loop.tile.wave * OF_WAVE);
+    using Rows = typename ConvolutionStrips<T, Tile, false>::template Within<OF_WAVE>;
+    using Columns = typename ConvolutionStrips<T, Tile, true>::template Within<OF_WAVE>;
+    uint32_t rows = phase.rows - first_row, columns = p.columns - first_column;
+    if (p.splits > 1) {
+        Sum *partial = (Sum *)p.partial + (((uint64_t)split * p.groups.value + z) * p.columns + first_column) * p.rows;
+#pragma unroll 1
+        for (int number = 0; number < Rows::STRIPS; number++)
+            Rows::each(loop.tile, strip, number, false,
+                       [&](uint32_t row, uint32_t column, LDS_MEMORY Sum *sums) INLINED {
+                           if (row < rows && column < columns)
+                               partial[(uint64_t)column * p.rows + first_row + row] = *sums;
+                       });
+        return;
+    }
+    ConvolutionEpilogue<T> epilogue(p, phase);
+    bool vectors = p.store >= STORE_VECTORS_OF_ROWS;
+    auto put = [&](auto by_columns, uint32_t row, uint32_t column, LDS_MEMORY Sum *sums) INLINED {
+        if (row >= rows || column >= columns) return;
+        int64_t at = places[row] + (int64_t)(first_column + column) * p.result_column;
+        if (vectors) epilogue.template store_all<by_columns.value>(at, first_column + column, sums);
+        else epilogue.store(at, first_column + column, *sums);
+    };
+    if (p.store % 2 == 0) {
+#pragma unroll 1
+        for (int number = 0; number < Rows::STRIPS; number++)
+            Rows::each(loop.tile, strip, number, vectors,
+                       [&](uint32_t row, uint32_t column, LDS_MEMORY Sum *sums)
+                           INLINED { put(Constant<false>(), row, column, sums); });
+    } else {
+#pragma unroll 1
+        for (int number = 0; number < Columns::STRIPS; number++)
+            Columns::each(loop.tile, strip, number, vectors,
+                          [&](uint32_t row, uint32_t column, LDS_MEMORY Sum *sums)
+                              INLINED { put(Constant<true>(), row, column, sums); });
+    }
+}
+
+// Grid: x tiles, y splits of k, z groups of each phase. Workgroup: S::THREADS. VECTORS says that 16 bytes of k of a row
+// lie together in the image.
+template <class T, class S, bool VECTORS> __device__ __forceinline__ void convolution_tile(
+    const ConvolutionProblem &p) {
+    using Loop = ConvolutionLoop<T, S, VECTORS>;
+    __shared__ char lds_array[Loop::LDS_BYTES] __attribute__((aligned(128)));
+    TileIndex index = tile_index(p.order, blockIdx.x);
+    uint32_t first_row = index.m * S::M, first_column = index.n * S::N, split = p.splits > 1 ? blockIdx.y : 0;
+    Phase phase(p, blockIdx.z);
+    if (first_row >= phase.rows) return;
+    typename Loop::Image image(p, phase, first_row);
+    typename Loop::Matrix matrix(p, phase, first_column);
+    typename Loop::Tile tile;
+    Loop loop = {p, phase, (LdsBytes)lds_array, image, matrix, tile};
+    uint32_t begin = min_of(split * p.k_per_split, phase.depth);
+    uint32_t end = p.splits > 1 ? min_of(begin + p.k_per_split, phase.depth) : phase.depth;
+    loop.multiply_all(begin, end);
+    store_convolution<T, S>(loop, first_row, first_column, blockIdx.z, split);
+}

@@ -1,0 +1,167 @@
+//! What the kernels of [`CONVOLUTION`](crate::CONVOLUTION) are: their tiles and workgroups. The list is that of
+//! `kernels/convolution/convolution_kernels.cuh`.
+//!
+//! A kernel's name is `convolution_<dtype>_<rows>x<columns>_elements`, which gathers the image element by element, or
+//! `..._vectors`, where 16 bytes of k lie together; `convolution_direct_<dtype>` and
+//! `convolution_depthwise_<dtype>_<taps>_<stride>` make no product, and `convolution_sum_<dtype>` adds up the splits of k.
+
+use crate::by_architecture::Lists;
+use crate::matmul::{Dtype, Tile};
+use crate::processor::Processor;
+
+/// The kernels of a type and a tile: a row of kernels/convolution/convolution_kernels.cuh.
+#[derive(Clone, Copy, Debug)]
+struct Kernel {
+    dtype: Dtype,
+    rows: u32,
+    columns: u32,
+    waves_m: u32,
+    waves_n: u32,
+    stage_bytes: u32,
+}
+
+/// A kernel for groups of one channel, likewise.
+#[derive(Clone, Copy, Debug)]
+struct Depthwise {
+    dtype: Dtype,
+    taps: u32,
+    stride: u32,
+}
+
+include!(concat!(env!("OUT_DIR"), "/convolution_kernels.rs"));
+
+/// Lines that a work-item of the kernels for groups of one channel makes, of 16 bytes of neighbours each.
+pub const DEPTHWISE_LINES: u32 = 4;
+
+/// Whether a processor has a kernel for groups of one channel, `taps` x `taps` taps and places `stride` apart.
+pub fn is_depthwise(processor: Processor, dtype: Dtype, taps: u32, stride: u32) -> bool {
+    let is_it =
+        |kernel: &Depthwise| (kernel.dtype, kernel.taps, kernel.stride) == (dtype, taps, stride);
+    DEPTHWISE.of(processor).iter().any(is_it)
+}
+
+/// The name of that kernel.
+pub fn depthwise_name(dtype: Dtype, taps: u32, stride: u32) -> String {
+    format!("convolution_depthwise_{}_{taps}_{stride}", dtype.name())
+}
+
+/// Work-items of a workgroup of the kernels without tiles.
+pub const THREADS: u32 = 256;
+
+/// Elements of a mask of taps: kernels with more compare coordinates.
+pub const MOST_MASKED_TAPS: u64 = 31;
+
+/// Bytes of an operand that kernels with tiles reach.
+pub const MOST_BYTES: u64 = (1 << 32) - (1 << 8);
+
+/// The number of ReLU that gives NaN of a NaN, beside those of [`activations`](crate::activations).
+pub const RELU_OF_NAN: u32 = 5;
+
+/// How results are written (kernels/convolution/problem.cuh).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum Store {
+    /// Neighbours are rows'.
+    ElementsOfRows = 0,
+    /// Neighbours are columns'.
+    ElementsOfColumns = 1,
+    /// 16 bytes of rows lie together.
+    VectorsOfRows = 2,
+    /// 16 bytes of columns lie together.
+    VectorsOfColumns = 3,
+}
+
+/// What a workgroup makes, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Its part of the result.
+    pub tile: Tile,
+    /// Work-items.
+    pub threads: u32,
+    /// Elements of k in a K-block.
+    pub depth: u32,
+}
+
+/// The tiles that a processor has for a type, largest first.
+///
+/// f32 and f64 have them everywhere: matrix units multiply where they take these, else vector units. NVIDIA's GPUs before
+/// compute capability 8.0 have none.
+pub fn shapes(processor: Processor, dtype: Dtype) -> impl Iterator<Item = Shape> {
+    let wavefront = processor
+        .architecture()
+        .map_or(32, |of| of.unit().wavefront);
+    let is_known = processor != Processor::Nvidia(None);
+    let of = move |kernel: &&Kernel| is_known && kernel.dtype == dtype;
+    let kernels = KERNELS.of(processor).iter().filter(of);
+    kernels.map(move |kernel| Shape {
+        tile: Tile {
+            rows: kernel.rows,
+            columns: kernel.columns,
+        },
+        threads: kernel.waves_m * kernel.waves_n * wavefront,
+        depth: kernel.stage_bytes / dtype.bytes(),
+    })
+}
+
+/// The name of the kernel of a tile; `vectors` says that 16 bytes of k of a row lie together in the image.
+pub fn kernel_name(dtype: Dtype, tile: Tile, vectors: bool) -> String {
+    let gathered = if vectors { "vectors" } else { "elements" };
+    let Tile { rows, columns } = tile;
+    format!("convolution_{}_{rows}x{columns}_{gathered}", dtype.name())
+}
+
+/// The name of the kernel that makes no product.
+pub fn direct_name(dtype: Dtype) -> String {
+    format!("convolution_direct_{}", dtype.name())
+}
+
+/// The name of the kernel that puts the output channels of weights together, whose workgroups are [`TRANSPOSE_THREADS`].
+pub fn transpose_name(dtype: Dtype) -> String {
+    format!("convolution_transpose_{}", 8 * dtype.bytes())
+}
+
+/// Work-items of its workgroups, each of which turns a tile of [`TRANSPOSE_TILE`] x [`TRANSPOSE_TILE`].
+pub const TRANSPOSE_THREADS: (u32, u32) = (32, 8);
+
+/// Rows and columns of a tile of it.
+pub const TRANSPOSE_TILE: u32 = 32;
+
+/// The name of the kernel that adds up the splits of k.
+pub fn sum_name(dtype: Dtype) -> String {
+    format!("convolution_sum_{}", dtype.name())
+}
+
+/// The names of the kernels that a processor has for convolutions as such, with the work-items of their workgroups.
+pub fn kernels(processor: Processor) -> Vec<(String, u32)> {
+    let mut all = Vec::new();
+    for dtype in [Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::F64] {
+        all.push((direct_name(dtype), THREADS));
+        all.push((sum_name(dtype), THREADS));
+        for shape in shapes(processor, dtype) {
+            let names = [false, true].map(|vectors| kernel_name(dtype, shape.tile, vectors));
+            all.extend(names.map(|name| (name, shape.threads)));
+        }
+    }
+    let depthwise = DEPTHWISE.of(processor).iter();
+    let named = |of: &Depthwise| (depthwise_name(of.dtype, of.taps, of.stride), THREADS);
+    all.extend(depthwise.map(named));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A split of k is whole K-blocks, and each type has a tile.
+    #[test]
+    fn all_types_have_tiles_of_whole_blocks() {
+        for name in ["gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201", "sm_90"] {
+            for dtype in [Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::F64] {
+                let shapes: Vec<_> = shapes(Processor::of(name), dtype).collect();
+                assert!(!shapes.is_empty(), "{name} {dtype:?}");
+                let is_whole = |shape: &Shape| dtype.depth() % shape.depth == 0;
+                assert!(shapes.iter().all(is_whole), "{name} {shapes:?}");
+            }
+        }
+    }
+}

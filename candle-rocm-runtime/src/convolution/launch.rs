@@ -1,0 +1,272 @@
+//! Giving a convolution to a stream.
+
+use candle_rocm_kernels::{convolution, CONVOLUTION};
+
+use super::arguments::ConvolutionArguments;
+use super::description::{Convolution, Epilogue, Operands, Operation};
+use super::plan::{is_within, Kernel};
+use super::product;
+use super::transpose::Transpose;
+use crate::base::error::{Error, Result};
+use crate::gemm::gemm_with_epilogue;
+use crate::kernels::ready::ReadyLaunch;
+use crate::kernels::submit::LaunchConfig;
+use crate::memory::workspace::Workspace;
+use crate::plan::gpu::Gpu;
+use crate::plan_cache;
+use crate::stream::queue::Stream;
+
+/// Workgroups for a compute unit of the kernels that go on in steps of their grid.
+const WORKGROUPS_PER_UNIT: u64 = 16;
+/// What every GPU takes in a grid's third dimension.
+const MOST_MATRICES: u64 = 65_535;
+
+/// All that a plan depends on beside the GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    of: Convolution,
+    /// Whether vectors begin at the operands' addresses: inputs, weights, outputs, addend, residual.
+    aligned: [bool; 5],
+}
+
+/// Kernels that were found, and their arguments but for values.
+#[derive(Debug)]
+struct Prepared {
+    arguments: ConvolutionArguments,
+    first: ReadyLaunch,
+    sum: Option<ReadyLaunch>,
+    transpose: Option<Transpose>,
+    workspace: u64,
+}
+
+plan_cache!(
+    /// The plans of all GPUs' convolutions.
+    static PLANS: Key => Prepared
+);
+
+/// Gives a convolution, or a gradient of one, to the stream, and what follows it.
+///
+/// # Safety
+/// The addresses are those of device memory that holds the tensors as described; the result overlaps no operand.
+///
+/// # Errors
+/// [`Convolution::check`]'s; a bias for a gradient of weights; more groups than a launch takes; the module is not embedded for
+/// this device; HIP refuses the launch; there is no memory for partial sums. Each names the convolution.
+pub unsafe fn convolve(
+    stream: &Stream,
+    of: &Convolution,
+    operands: &Operands,
+    epilogue: &Epilogue,
+) -> Result<()> {
+    let give = || {
+        let is_aligned = |address: u64| address % 16 == 0;
+        let key = Key {
+            of: *of,
+            aligned: [
+                operands.inputs,
+                operands.weights,
+                operands.outputs,
+                epilogue.addend.unwrap_or(0),
+                epilogue.residual.unwrap_or(0),
+            ]
+            .map(is_aligned),
+        };
+        if of.operation == Operation::Weights && epilogue.bias.is_some() {
+            return Err(Error::invalid("a gradient of weights has no bias"));
+        }
+        let device = stream.context().device();
+        if PLANS.get(device, &key).is_none() {
+            of.check()?;
+        }
+        if of.is_empty() {
+            return Ok(());
+        }
+        if let Some((problem, follows)) = product::of(of, operands, epilogue) {
+            // SAFETY: the caller's promise: the matrices are the tensors.
+            return unsafe { gemm_with_epilogue(stream, &problem, &follows) };
+        }
+        let make = || prepare(stream, of, operands, epilogue, None);
+        let plan = PLANS.get_or_make(device, &key, make)?;
+        // SAFETY: the caller's promise, of the same shapes and alignments.
+        unsafe { plan.launch(stream, of, operands, epilogue) }
+    };
+    give().map_err(|error: Error| error.context(of))
+}
+
+/// Gives a convolution to the stream by this kernel, one of [`kernels`].
+///
+/// # Safety
+/// As [`convolve`].
+///
+/// # Errors
+/// As [`convolve`].
+pub unsafe fn convolve_by(
+    stream: &Stream,
+    of: &Convolution,
+    operands: &Operands,
+    epilogue: &Epilogue,
+    kernel: Kernel,
+) -> Result<()> {
+    of.check()?;
+    if of.is_empty() {
+        return Ok(());
+    }
+    let plan = prepare(stream, of, operands, epilogue, Some(kernel))?;
+    // SAFETY: the caller's promise.
+    unsafe { plan.launch(stream, of, operands, epilogue) }
+}
+
+/// The kernels that can make a checked convolution on a GPU, and in how many splits.
+pub fn kernels(of: &Convolution, operands: &Operands, gpu: Gpu) -> Vec<Kernel> {
+    let arguments = ConvolutionArguments::new(of, operands, &Epilogue::default());
+    Kernel::all(of, &arguments, gpu, is_within(of))
+}
+
+/// Finds the kernels for a checked convolution: this one, or the best.
+fn prepare(
+    stream: &Stream,
+    of: &Convolution,
+    operands: &Operands,
+    epilogue: &Epilogue,
+    kernel: Option<Kernel>,
+) -> Result<Prepared> {
+    let context = stream.context();
+    let gpu = Gpu::from(context.info());
+    let vector = u64::from(16 / of.dtype.bytes());
+    let mut arguments = ConvolutionArguments::new(of, operands, epilogue);
+    let mut vectors = arguments.choose_vectors(vector);
+    arguments.choose_store(vector);
+    let best = || Kernel::new(of, &arguments, gpu, is_within(of));
+    let kernel = kernel.unwrap_or_else(best);
+    let transpose = match kernel {
+        Kernel::Tile { .. } if arguments.has_vectors == 0 => Transpose::of(stream, of, vector)?,
+        _ => None,
+    };
+    if let Some(transpose) = &transpose {
+        // A workspace begins where vectors do.
+        let there = Operands {
+            weights: 0,
+            ..*operands
+        };
+        arguments = ConvolutionArguments::new(&Transpose::turned(of), &there, epilogue);
+        transpose.set_groups(&mut arguments);
+        vectors = arguments.choose_vectors(vector);
+        arguments.choose_store(vector);
+    }
+    let (name, threads) = kernel.name(of.dtype, vectors);
+    let matrices = arguments.matrices();
+    let is_tile = matches!(kernel, Kernel::Tile { .. });
+    if is_tile && matrices > MOST_MATRICES {
+        return Err(Error::unsupported(format!(
+            "{matrices} groups and phases of strides are more than the {MOST_MATRICES} of a launch"
+        )));
+    }
+    let on_units = |elements: u64| {
+        let most = gpu.units() * WORKGROUPS_PER_UNIT;
+        elements
+            .div_ceil(convolution::THREADS.into())
+            .clamp(1, most) as u32
+    };
+    let elements = u64::from(arguments.rows) * u64::from(arguments.columns);
+    let config = |x, y, z: u64, threads| LaunchConfig {
+        grid_dim: (x, y, z as u32),
+        block_dim: (threads, 1, 1),
+        shared_mem_bytes: 0,
+    };
+    let first = match kernel {
+        Kernel::Tile {
+            shape,
+            splits,
+            k_per_split,
+        } => {
+            let tiles = Kernel::tiles(&shape, &arguments);
+            let [Ok(_), Ok(_)] = tiles.map(i32::try_from) else {
+                return Err(Error::unsupported("it has more tiles than a launch"));
+            };
+            let of_tile = [shape.tile.rows, shape.tile.columns];
+            arguments.order = gpu.order(of_tile, tiles, gpu.units() * 2);
+            (arguments.splits, arguments.k_per_split) = (splits, k_per_split);
+            let all = i32::try_from(tiles[0] * tiles[1]);
+            let all = all.map_err(|_| Error::unsupported("it has more tiles than a launch"))?;
+            config(all as u32, splits, matrices, threads)
+        }
+        Kernel::Direct => {
+            let phases = matrices / u64::from(arguments.groups.value.max(1));
+            config(on_units(elements * matrices / phases), 1, phases, threads)
+        }
+        Kernel::Depthwise { .. } => {
+            let of_x = u64::from(arguments.x.rows.value).div_ceil(vector);
+            let of_y =
+                u64::from(arguments.y.rows.value).div_ceil(convolution::DEPTHWISE_LINES.into());
+            let planes = u64::from(arguments.row_outers.value) * u64::from(arguments.groups.value);
+            let all = (of_x * of_y * planes).div_ceil(convolution::THREADS.into());
+            let all = u32::try_from(all).ok().filter(|all| *all < 1 << 23);
+            let all = all.ok_or_else(|| Error::unsupported("it has more lines than a launch"))?;
+            config(all, 1, 1, threads)
+        }
+    };
+    let workspace = kernel.workspace(of.dtype, &arguments);
+    let sum = match workspace {
+        0 => None,
+        _ => {
+            let config = config(on_units(elements * matrices), 1, 1, convolution::THREADS);
+            let name = convolution::sum_name(of.dtype);
+            Some(ReadyLaunch::of(context, &CONVOLUTION, &name, config)?)
+        }
+    };
+    Ok(Prepared {
+        first: ReadyLaunch::of(context, &CONVOLUTION, &name, first)?,
+        arguments,
+        sum,
+        transpose,
+        workspace,
+    })
+}
+
+impl Prepared {
+    /// # Safety
+    /// As [`convolve`], of a convolution that this was made for.
+    unsafe fn launch(
+        &self,
+        stream: &Stream,
+        of: &Convolution,
+        operands: &Operands,
+        epilogue: &Epilogue,
+    ) -> Result<()> {
+        let workspace = Workspace::new(stream, self.workspace)?;
+        let weights = self
+            .transpose
+            .as_ref()
+            .map_or(0, |transpose| transpose.bytes);
+        let weights = Workspace::new(stream, weights)?;
+        let mut operands = *operands;
+        if let Some(transpose) = &self.transpose {
+            // SAFETY: the caller's promise; the workspace has as many bytes.
+            unsafe { transpose.launch(stream, operands.weights, weights.address()) }?;
+            operands.weights = weights.address();
+        }
+        let values = ConvolutionArguments::new(of, &operands, epilogue);
+        let arguments = ConvolutionArguments {
+            image: values.image,
+            matrix: values.matrix,
+            result: values.result,
+            addend: values.addend,
+            bias: values.bias,
+            residual: values.residual,
+            alpha: values.alpha,
+            beta: values.beta,
+            activation: values.activation,
+            partial: workspace.address(),
+            ..self.arguments
+        };
+        // SAFETY: the caller's promise; the workspace has what the plan says.
+        unsafe {
+            self.first.launch_with(stream, &arguments)?;
+            if let Some(sum) = &self.sum {
+                sum.launch_with(stream, &arguments)?;
+            }
+        }
+        weights.free()?;
+        workspace.free()
+    }
+}

@@ -1,0 +1,20 @@
+//! Convolutions of one to three axes, and their gradients, as products whose operand is gathered from the image while it is
+//! loaded: no patches are written to memory.
+//!
+//! | what | where |
+//! |---|---|
+//! | a convolution: shape, layout in memory, what is computed of it | [`description`] |
+//! | as kernels are told it | `arguments` |
+//! | which kernel, in how many splits of k | [`plan`] |
+//! | the launch | [`convolve`] |
+
+mod arguments;
+pub mod description;
+mod launch;
+pub mod plan;
+mod product;
+mod transpose;
+
+pub use candle_rocm_kernels::matmul::Dtype;
+pub use description::{Activation, Axis, Convolution, Epilogue, Operands, Operation, Strides};
+pub use launch::{convolve, convolve_by, kernels};
