@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Each may include itself and those before it.
-const FOLDERS: [&str; 9] = [
+const FOLDERS: [&str; 11] = [
     "portable",
     "elementwise",
     "rows",
+    "scan",
+    "sort",
     "indexing",
     "conv",
     "matmul",

@@ -1,5 +1,6 @@
 //! Operators that Candle makes of several kernels, each in one: softmax with scale and mask, norms of sums, bias,
-//! activation and residual, gated activations; and attention. All but attention have gradients.
+//! activation and residual, gated activations; and attention. All but attention have gradients. Beside them, operators that
+//! Candle has slowly or not at all: sorts of any row, the largest elements, sums along a dimension.
 //!
 //! On a GPU an operator reads its operands once and writes its result once, as long as a row fits into the registers of a
 //! workgroup: 16,384 elements of f16 or bf16, or half as many where two operands are read whose rows are no multiple of 16
@@ -8,7 +9,8 @@
 //! and the GPU's compute units fix. On the CPU, and on any other device of Candle's, the same operators are composed of
 //! Candle's own, so that a model that uses them runs anywhere.
 //!
-//! Operands are f16, bf16, f32 or f64 and of one type; f16 and bf16 are computed in f32 and rounded once. Those that are
+//! Operands are f16, bf16, f32 or f64, where an operator does not say that it takes others, and of one type; f16 and bf16
+//! are computed in f32 and rounded once. Those that are
 //! not contiguous are copied first. Empty tensors give empty tensors. Gradients have no gradients of their own.
 //!
 //! ```
@@ -30,6 +32,7 @@
 
 mod activation;
 mod attention;
+mod cumsum;
 mod kv_cache;
 pub(crate) mod launch;
 mod linear;
@@ -40,11 +43,13 @@ pub(crate) mod operands;
 mod product;
 mod quantized;
 mod softmax;
+mod sort;
 
 pub use activation::{bias_activation, swiglu, swiglu_packed, Activation};
 pub use attention::{
     attention, attention_composed, attention_paged, attention_varlen, AttentionOptions, Packed,
 };
+pub use cumsum::cumsum;
 pub use kv_cache::{HeadNorms, KvCache, Pairs, Rotary, Scores};
 pub use linear::linear;
 pub use norm::{add_layer_norm, add_rms_norm, layer_norm, rms_norm};
@@ -54,6 +59,7 @@ pub use quantized::{
     Q8_1Activations, RmsNorm,
 };
 pub use softmax::{log_softmax, scaled_masked_softmax, softmax};
+pub use sort::{argsort, sort, topk};
 
 /// The name before 0.1.1 of [`Q8_1Activations`].
 #[deprecated(since = "0.1.1", note = "it is Q8_1Activations")]
