@@ -13,6 +13,8 @@ mod memory;
 mod models;
 mod operator;
 mod operators;
+#[cfg(feature = "session")]
+mod order;
 mod prepared;
 mod products;
 
