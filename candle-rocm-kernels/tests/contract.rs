@@ -215,6 +215,7 @@ const ACTIVATE: &[&str] = &[
     "backward_gelu_erf_{t}",
 ];
 const HALVES: &[(&str, u64)] = &[("f16", 2), ("bf16", 2)];
+const POSITIONS: &[&str] = &["positions_nonzero_{t}", "positions_changed_{t}"];
 /// Elements by their bits alone.
 const BITS: &[(&str, u64)] = &[("8", 1), ("16", 2), ("32", 4), ("64", 8)];
 const ROW_FLOATS: &[(&str, u64)] = &[("f32", 4), ("f16", 2), ("bf16", 2)];
@@ -429,6 +430,8 @@ static CONTRACT: &[Family] = &[
     // What candle_rocm_backend::ops launches.
     family(&kernels::CUMSUM, &["cumsum_rows_{t}"], ALL, "pppnniiii"),
     family(&kernels::CUMSUM, &["cumsum_columns_{t}"], ALL, "pppnnniiii"),
+    family(&kernels::POSITIONS, POSITIONS, ALL, "ppppii"),
+    family(&kernels::HISTOGRAM, &["histogram_{t}"], ALL, "ppniiddd"),
     family(
         &kernels::QUANTIZED_CHAINED,
         &["chained_{t}"],

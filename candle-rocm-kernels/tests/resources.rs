@@ -76,6 +76,8 @@ fn workgroups_may_have_1024_threads() {
             "fp8",
             "radix_sort",
             "cumsum",
+            "positions",
+            "histogram",
         ]
         .contains(&module)
         {

@@ -1,6 +1,7 @@
 //! Operators that Candle makes of several kernels, each in one: softmax with scale and mask, norms of sums, bias,
 //! activation and residual, gated activations; and attention. All but attention have gradients. Beside them, operators that
-//! Candle has slowly or not at all: sorts of any row, the largest elements, sums along a dimension.
+//! Candle has slowly or not at all: sorts of any row, the largest elements, sums along a dimension, counts by bin, positions
+//! of elements.
 //!
 //! On a GPU an operator reads its operands once and writes its result once, as long as a row fits into the registers of a
 //! workgroup: 16,384 elements of f16 or bf16, or half as many where two operands are read whose rows are no multiple of 16
@@ -33,6 +34,7 @@
 mod activation;
 mod attention;
 mod cumsum;
+mod histogram;
 mod kv_cache;
 pub(crate) mod launch;
 mod linear;
@@ -40,6 +42,7 @@ pub(crate) mod node;
 mod norm;
 mod normed_linear;
 pub(crate) mod operands;
+mod positions;
 mod product;
 mod quantized;
 mod softmax;
@@ -50,10 +53,12 @@ pub use attention::{
     attention, attention_composed, attention_paged, attention_varlen, AttentionOptions, Packed,
 };
 pub use cumsum::cumsum;
+pub use histogram::{bincount, histogram};
 pub use kv_cache::{HeadNorms, KvCache, Pairs, Rotary, Scores};
 pub use linear::linear;
 pub use norm::{add_layer_norm, add_rms_norm, layer_norm, rms_norm};
 pub use normed_linear::{normed_linear, normed_swiglu};
+pub use positions::{masked_select, nonzero, unique_consecutive};
 pub use quantized::{
     quantized_add_norm, quantized_linears, quantized_swiglu, takes_vectors, CompletionCounters,
     Q8_1Activations, RmsNorm,

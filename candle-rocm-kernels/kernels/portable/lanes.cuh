@@ -1,4 +1,4 @@
-// Sets of a wavefront's lanes, sums over the lanes before one's own, and additions in LDS whose order does not matter.
+// Sets of a wavefront's lanes, sums over the lanes before one's own, and additions whose order does not matter.
 #pragma once
 #include "portable/lds.cuh"
 
@@ -62,3 +62,14 @@ __device__ __forceinline__ int32_t lds_fetch_add(LDS_MEMORY int32_t *at, int32_t
     return before;
 #endif
 }
+
+// Adds to a number in memory that other workgroups add to, in whichever order.
+namespace device_atomic {
+__device__ __forceinline__ void add(uint32_t *at, uint32_t value) {
+#if defined(__HIP__)
+    __hip_atomic_fetch_add(at, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+#else
+    __nvvm_atom_add_gen_i((int *)at, (int)value);
+#endif
+}
+} // namespace device_atomic

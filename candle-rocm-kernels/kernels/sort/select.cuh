@@ -12,16 +12,6 @@ struct Selection {
     uint32_t counts[DIGITS]; // elements of each of its values
 };
 
-namespace device_atomic {
-__device__ __forceinline__ void add(uint32_t *at, uint32_t value) {
-#if defined(__HIP__)
-    __hip_atomic_fetch_add(at, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
-#else
-    __nvvm_atom_add_gen_i((int *)at, (int)value);
-#endif
-}
-} // namespace device_atomic
-
 // Finds the next digit. `parts` workgroups count a row together; the last to end looks where the element of number
 // `kept` - 1 is. The digits found before are those above `shift` + 8.
 template <class U>
