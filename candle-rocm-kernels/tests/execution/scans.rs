@@ -1,11 +1,11 @@
-//! Inclusive sums along a dimension.
+//! Inclusive sums along a dimension, positions of elements, and counts by bin.
 
 use crate::device::{Arg, Gpu};
 use crate::elements::{for_all, from_bytes, to_bytes, Element};
 use crate::on_each_gpu;
 use candle_rocm_kernels::dtypes::{self, Dtype};
-use candle_rocm_kernels::scan::{Scan, REVERSED, THREADS, WIDE};
-use candle_rocm_kernels::CUMSUM;
+use candle_rocm_kernels::scan::{group, word_bytes, Scan, REVERSED, THREADS, WIDE};
+use candle_rocm_kernels::{CUMSUM, HISTOGRAM, POSITIONS};
 use candle_rocm_testing::random::Random;
 use rocm_gpus::CodeTarget;
 
@@ -209,5 +209,100 @@ fn groups_of_tiles_are_summed() {
         };
         of(8192).check::<f32>(gpu);
         of(4096).check::<i64>(gpu);
+    });
+}
+
+/// Positions of a tile of 4,096 and less, of two, and of two whole groups of eight and a tile of a third.
+fn check_positions<T: Element>(gpu: &Gpu) {
+    let mut numbers = Random::new(3);
+    for count in [1_usize, 4096, 4097, 65_540] {
+        if count > 5000 && T::BYTES > 1 {
+            continue;
+        }
+        let source: Vec<T> = (0..count).map(|_| T::of(numbers.below(2) as f64)).collect();
+        let tiles = count.div_ceil(4096);
+        let words = word_bytes(1, tiles as u64, 1) as usize / 8;
+        for kernel in ["nonzero", "changed"] {
+            let is_wanted = |i: &u32| {
+                let at = *i as usize;
+                match kernel {
+                    "nonzero" => source[at].number() != 0.0,
+                    _ => at == 0 || source[at].number() != source[at - 1].number(),
+                }
+            };
+            let expected: Vec<u32> = (0..count as u32).filter(is_wanted).collect();
+            let args = [
+                Arg::input(&source),
+                Arg::output::<u32>(count),
+                Arg::input(&vec![0_i64; words]),
+                Arg::output::<u32>(1),
+                Arg::I(count as i32),
+                Arg::I(group(tiles as u64) as i32),
+            ];
+            let name = format!("positions_{kernel}_{}", T::NAME);
+            let (grid, block) = ([tiles as u32, 1, 1], [THREADS, 1, 1]);
+            let (results, _) = gpu.launch(&POSITIONS, &name, grid, block, 0, &args);
+            let [positions, found] = [0, 1].map(|i| from_bytes::<u32>(&results[i]));
+            assert_eq!(
+                found[0] as usize,
+                expected.len(),
+                "{name}, {count} elements"
+            );
+            assert!(
+                positions[..expected.len()] == expected,
+                "{name}, {count} elements"
+            );
+        }
+    }
+}
+
+#[test]
+fn positions_are_in_order() {
+    on_each_gpu(|gpu| {
+        for_all!(check_positions, gpu);
+    });
+}
+
+/// Counts with several sets of counters in LDS, one, and none; some elements are in no bin.
+fn check_histogram<T: Element>(gpu: &Gpu) {
+    let mut numbers = Random::new(4);
+    let source: Vec<T> = (0..5003).map(|_| T::of(numbers.below(12) as f64)).collect();
+    let bins = 10;
+    let mut expected = vec![0_u32; bins];
+    for element in &source {
+        if element.number() < bins as f64 {
+            expected[element.number() as usize] += 1;
+        } else if T::EPSILON > 0.0 && element.number() == bins as f64 {
+            // The last bin of floats has its upper bound.
+            expected[bins - 1] += 1;
+        }
+    }
+    for copies in [4, 1, 0] {
+        let args = [
+            Arg::input(&source),
+            Arg::in_out(&vec![0_u32; bins]),
+            Arg::N(source.len()),
+            Arg::I(bins as i32),
+            Arg::I(copies),
+            Arg::D(0.0),
+            Arg::D(1.0),
+            Arg::D(bins as f64),
+        ];
+        let name = format!("histogram_{}", T::NAME);
+        let lds = 4 * bins * copies as usize;
+        let (grid, block) = ([2, 1, 1], [THREADS, 1, 1]);
+        let (results, _) = gpu.launch(&HISTOGRAM, &name, grid, block, lds, &args);
+        assert_eq!(
+            from_bytes::<u32>(&results[0]),
+            expected,
+            "{name}, {copies} copies"
+        );
+    }
+}
+
+#[test]
+fn elements_are_counted_by_bin() {
+    on_each_gpu(|gpu| {
+        for_all!(check_histogram, gpu);
     });
 }

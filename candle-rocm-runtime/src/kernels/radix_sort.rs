@@ -83,9 +83,10 @@ pub unsafe fn sort_rows(stream: &Stream, sort: &SortRows) -> Result<()> {
     };
     for first in (0..sort.rows).step_by(together as usize) {
         let part = sort.part(first, together);
-        // SAFETY: the caller's promise for these rows, for which the scratch memory has room.
         match &scratch {
+            // SAFETY: the caller's promise for these rows, for which the scratch memory has room.
             Scratch::Selects(scratch) => unsafe { select(stream, &module, &part, scratch) }?,
+            // SAFETY: as above.
             Scratch::Moves(scratch) => unsafe { sort_long(stream, &module, &part, scratch) }?,
         }
     }
