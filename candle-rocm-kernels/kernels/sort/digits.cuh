@@ -75,14 +75,16 @@ struct SortGroup {
 
 // The lanes that have the same digit as one's own.
 __device__ __forceinline__ Lanes lanes_alike(uint32_t digit) {
-    Lanes alike = ~(Lanes)0;
+    uint32_t others = 0, upper_others = 0;
 #pragma unroll
     for (uint32_t bit = 0; bit < 8; bit++) {
-        bool is_set = digit >> bit & 1;
-        Lanes votes = whole_wave_ballot(is_set);
-        alike &= is_set ? votes : ~votes;
+        // All ones or zeros, as the bit is: what differs from it is of lanes that have the other bit.
+        uint32_t own = (uint32_t)((int32_t)(digit << (31 - bit)) >> 31);
+        uint64_t votes = whole_wave_ballot(own != 0);
+        others |= (uint32_t)votes ^ own;
+        if constexpr (WAVEFRONT == 64) upper_others |= (uint32_t)(votes >> 32) ^ own;
     }
-    return alike;
+    return (Lanes) ~((uint64_t)upper_others << 32 | others);
 }
 
 // The rank of each item among those of the wavefront with the same digit, which the lowest byte of `items` is. Counters
