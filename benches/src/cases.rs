@@ -17,7 +17,7 @@ pub enum Group {
     Reductions,
     /// softmax and the norms.
     Rows,
-    /// Rotary positions, sorting, convolution, pooling, resizing.
+    /// Rotary positions, sorting, scans, convolution, pooling, resizing.
     Others,
     /// Products with quantised weights.
     Quantized,
@@ -58,7 +58,7 @@ impl Group {
             Self::Indexing => "Indexing",
             Self::Reductions => "Reductions",
             Self::Rows => "softmax, layer_norm, rms_norm",
-            Self::Others => "RoPE, sorting, pooling, resizing, convolution",
+            Self::Others => "RoPE, sorting, scans, pooling, resizing, convolution",
             Self::Quantized => "Quantised weights",
             Self::Products => "Products",
             Self::Attention => "Attention",
@@ -325,6 +325,7 @@ pub fn all() -> Vec<Entry> {
         sweeps(),
         of_f64(),
         rows(),
+        ordered(),
         quantized(),
         products(),
         attention(),
@@ -392,6 +393,36 @@ fn rows() -> Vec<Entry> {
                 entries.push(entry(Group::Rows, Case::device(op, dtype, &dims), quick));
             }
         }
+    }
+    entries
+}
+
+/// Sorts, the largest elements and sums of rows from 512 elements to 2^27, which Candle has not.
+fn ordered() -> Vec<Entry> {
+    const SHAPES: [[usize; 2]; 7] = [
+        [1, 1 << 20],
+        [1, 1 << 24],
+        [1, 1 << 26],
+        [4096, 4096],
+        [64, 131_072],
+        [32_768, 512],
+        [1, 128_256],
+    ];
+    let mut entries = Vec::new();
+    for dtype in ["f32", "bf16"] {
+        let mut add = |op, dims: [usize; 2]| {
+            let quick = dims == [4096, 4096];
+            entries.push(entry(Group::Others, Case::device(op, dtype, &dims), quick));
+        };
+        for dims in SHAPES {
+            for op in ["sort_pairs", "topk_50", "cumsum_last"] {
+                add(op, dims);
+            }
+        }
+        add("cumsum_last", [1, 1 << 27]);
+        add("cumsum_first", [4096, 4096]);
+        add("cumsum_first", [1 << 20, 16]);
+        add("cumsum_first", [512, 32_768]);
     }
     entries
 }

@@ -44,7 +44,6 @@ const NUMBERS: &[(&str, &str, &[&str])] = &[
         &["EXPERTS_ROWS", "EXPERTS_GROUP_BITS"],
     ),
     ("long_fold", "reduce/long_fold.cuh", &["MOST_COLUMNS"]),
-    ("sort", "rows/sort.cu", &["RUN", "RUN_THREADS"]),
 ];
 
 /// Writes `numbers.rs` to `out`: a constant for each.

@@ -769,7 +769,7 @@ mod tests {
             assert_eq!(heuristic.plan(grid, Row::default(), GPU), grid);
         }
         assert_eq!(
-            LaunchHeuristic::of("sort", "asort_runs"),
+            LaunchHeuristic::of("radix_sort", "radix_rows_32"),
             LaunchHeuristic::AsAsked
         );
     }

@@ -215,6 +215,9 @@ const ACTIVATE: &[&str] = &[
     "backward_gelu_erf_{t}",
 ];
 const HALVES: &[(&str, u64)] = &[("f16", 2), ("bf16", 2)];
+const POSITIONS: &[&str] = &["positions_nonzero_{t}", "positions_changed_{t}"];
+/// Elements by their bits alone.
+const BITS: &[(&str, u64)] = &[("8", 1), ("16", 2), ("32", 4), ("64", 8)];
 const ROW_FLOATS: &[(&str, u64)] = &[("f32", 4), ("f16", 2), ("bf16", 2)];
 const DEQUANTIZE: &[&str] = &["dequantize_block_{t}_f32", "dequantize_block_{t}_f16"];
 const MUL_MAT_VEC: &[&str] = &[
@@ -349,10 +352,29 @@ static CONTRACT: &[Family] = &[
         ALL,
         "ppii",
     ),
-    // What the runtime launches instead of these for rows that do not fit LDS.
-    family(&kernels::SORT, &["asort_keys_{t}"], ALL, "ppnn"),
-    family(&kernels::SORT, &["asort_{t}"], &[("runs", 0)], "ppii"),
-    family(&kernels::SORT, &["asort_{t}"], &[("merge", 0)], "ppppnii"),
+    // What the runtime launches instead of these, by the bits of an element (src/radix_sort.rs).
+    family(&kernels::RADIX_SORT, &["radix_rows_{t}"], BITS, "ppppiiiini"),
+    family(&kernels::RADIX_SORT, &["radix_count_{t}"], BITS, "ppiini"),
+    family(
+        &kernels::RADIX_SORT,
+        &["radix_move_{t}"],
+        BITS,
+        "ppppppppiiniii",
+    ),
+    family(&kernels::RADIX_SORT, &["radix_select_{t}"], BITS, "ppiiiini"),
+    family(&kernels::RADIX_SORT, &["radix_take_{t}"], BITS, "pppppiiiin"),
+    family(
+        &kernels::RADIX_SORT,
+        &["radix_scan_{t}"],
+        &[("tiles", 0)],
+        "ppi",
+    ),
+    family(
+        &kernels::RADIX_SORT,
+        &["radix_scan_{t}"],
+        &[("chunks", 0)],
+        "pi",
+    ),
     family(
         &kernels::TERNARY,
         &["where_u8_{t}", "where_u32_{t}", "where_i64_{t}"],
@@ -406,6 +428,10 @@ static CONTRACT: &[Family] = &[
     family(&kernels::MOE, &["moe_{t}"], &[("align", 0)], "pppppiiii"),
     family(&kernels::MOE, &["moe_{t}"], &[("align_sort", 0)], "pppiii"),
     // What candle_rocm_backend::ops launches.
+    family(&kernels::CUMSUM, &["cumsum_rows_{t}"], ALL, "pppnniiii"),
+    family(&kernels::CUMSUM, &["cumsum_columns_{t}"], ALL, "pppnnniiii"),
+    family(&kernels::POSITIONS, POSITIONS, ALL, "ppppii"),
+    family(&kernels::HISTOGRAM, &["histogram_{t}"], ALL, "ppniiddd"),
     family(
         &kernels::QUANTIZED_CHAINED,
         &["chained_{t}"],

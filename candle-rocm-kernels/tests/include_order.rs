@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Each may include itself and those before it.
-const FOLDERS: [&str; 14] = [
+const FOLDERS: [&str; 16] = [
     "portable",
     "elementwise",
     "rows",
     "norms",
     "reduce",
+    "scan",
+    "sort",
     "indexing",
     "conv",
     "fp8",

@@ -53,7 +53,7 @@ fn wavefronts_have_the_width_of_the_architecture() {
 }
 
 /// Candle launches up to 1024 threads, and at most 128 of quantised products; the modules that stand for cuBLAS,
-/// cuRAND and candle-kernels' C functions, the fused operators, attention and sorts of long rows launch their own.
+/// cuRAND and candle-kernels' C functions, the fused operators, attention, sorts and scans launch their own.
 #[test]
 fn workgroups_may_have_1024_threads() {
     for_every_kernel(|module, arch, kernel| {
@@ -74,20 +74,20 @@ fn workgroups_may_have_1024_threads() {
             "grouped",
             "experts",
             "fp8",
+            "radix_sort",
+            "cumsum",
+            "positions",
+            "histogram",
         ]
         .contains(&module)
         {
             let product = ["mul_mat_", "indexed_moe_forward_"]
                 .iter()
                 .any(|prefix| kernel.name.starts_with(prefix));
-            let long_sort = ["asort_keys_", "asort_runs", "asort_merge"]
-                .iter()
-                .any(|prefix| kernel.name.starts_with(prefix));
             let long_fold = kernel.name.starts_with("long_");
             let expected = match module {
                 "quantized" if product => 128,
                 "reduce" if long_fold => 256,
-                "sort" if long_sort => 256,
                 _ => 1024,
             };
             assert_eq!(kernel.max_workgroup, expected, "{} for {arch}", kernel.name);

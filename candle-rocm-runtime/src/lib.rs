@@ -74,7 +74,7 @@ pub mod stream;
 pub use base::{cuda_names, dtype, enqueued, error, hip};
 /// The variables of the environment, which the crates above name in their errors.
 pub use candle_rocm_variables as variables;
-pub use kernels::{launch, module, ready};
+pub use kernels::{launch, module, radix_sort, ready};
 pub use memory::{buffer, copy, host, workspace};
 pub use stream::{context, event};
 

@@ -14,6 +14,8 @@ mod memory;
 mod models;
 mod operator;
 mod operators;
+#[cfg(feature = "session")]
+mod order;
 mod prepared;
 mod products;
 #[cfg(feature = "session")]

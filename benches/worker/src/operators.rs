@@ -217,12 +217,16 @@ const OTHERS: &[(&str, Make)] = &[
 ];
 
 /// What Candle's own backend has not.
-pub const OURS_ALONE: [&str; 5] = [
+pub const OURS_ALONE: [&str; 9] = [
     "attention",
     "attention_causal",
     "attention_backward",
     "attention_causal_backward",
     "attend",
+    "sort_pairs",
+    "topk_50",
+    "cumsum_last",
+    "cumsum_first",
 ];
 
 fn rope(
@@ -256,6 +260,10 @@ pub fn make(op: &str, maker: &Maker) -> Result<Operator> {
     if let Some((_, make)) = crate::attention::ALL.iter().find(|(name, _)| *name == op) {
         return make(maker);
     }
+    #[cfg(feature = "session")]
+    if let Some(made) = crate::order::make(op, maker) {
+        return made;
+    }
     let others = OTHERS.iter().chain(&crate::convolutions::ALL);
     let Some((_, make)) = others.into_iter().find(|(name, _)| *name == op) else {
         bail!("no operator is called {op}");
@@ -278,7 +286,11 @@ mod tests {
             assert!(seen.insert(name), "{name}");
         }
         #[cfg(feature = "session")]
-        assert_eq!(crate::attention::ALL.map(|(name, _)| name), OURS_ALONE);
+        {
+            let attention = crate::attention::ALL.iter().map(|(name, _)| *name);
+            let ours: Vec<_> = attention.chain(crate::order::names()).collect();
+            assert_eq!(ours, OURS_ALONE);
+        }
         assert!(OURS_ALONE.iter().all(|name| seen.insert(name)));
     }
 }

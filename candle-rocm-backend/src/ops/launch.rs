@@ -51,7 +51,9 @@ macro_rules! each_dtype {
         match $slice {
             CudaStorageSlice::U8($name) => Ok($body),
             CudaStorageSlice::U32($name) => Ok($body),
+            CudaStorageSlice::I16($name) => Ok($body),
             CudaStorageSlice::I32($name) => Ok($body),
+            CudaStorageSlice::I64($name) => Ok($body),
             CudaStorageSlice::F8E4M3($name) => Ok($body),
             CudaStorageSlice::F16($name) => Ok($body),
             CudaStorageSlice::BF16($name) => Ok($body),
@@ -95,7 +97,9 @@ macro_rules! storage_of_dtype {
             DType::F64 => of!(F64, f64),
             DType::F8E4M3 => of!(F8E4M3, float8::F8E4M3),
             DType::U32 => of!(U32, u32),
+            DType::I16 => of!(I16, i16),
             DType::I32 => of!(I32, i32),
+            DType::I64 => of!(I64, i64),
             other => bail!("no fused operator has results of {other:?}"),
         };
         Ok(CudaStorage {

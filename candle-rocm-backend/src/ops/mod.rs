@@ -1,5 +1,7 @@
 //! Operators that Candle makes of several kernels, each in one: softmax with scale and mask, norms of sums, bias,
-//! activation and residual, gated activations; and attention. All but attention have gradients.
+//! activation and residual, gated activations; and attention. All but attention have gradients. Beside them, operators that
+//! Candle has slowly or not at all: sorts of any row, the largest elements, sums along a dimension, counts by bin, positions
+//! of elements.
 //!
 //! On a GPU an operator reads its operands once and writes its result once, as long as a row fits into the registers of a
 //! workgroup: 16,384 elements of f16 or bf16, or half as many where two operands are read whose rows are no multiple of 16
@@ -8,7 +10,8 @@
 //! and the GPU's compute units fix. On the CPU, and on any other device of Candle's, the same operators are composed of
 //! Candle's own, so that a model that uses them runs anywhere.
 //!
-//! Operands are f16, bf16, f32 or f64 and of one type; f16 and bf16 are computed in f32 and rounded once. Those that are
+//! Operands are f16, bf16, f32 or f64, where an operator does not say that it takes others, and of one type; f16 and bf16
+//! are computed in f32 and rounded once. Those that are
 //! not contiguous are copied first. Empty tensors give empty tensors. Gradients have no gradients of their own.
 //!
 //! ```
@@ -31,6 +34,8 @@
 mod activation;
 mod attention;
 mod conv;
+mod cumsum;
+mod histogram;
 mod kv_cache;
 pub(crate) mod launch;
 mod linear;
@@ -38,9 +43,11 @@ pub(crate) mod node;
 mod norm;
 mod normed_linear;
 pub(crate) mod operands;
+mod positions;
 mod product;
 mod quantized;
 mod softmax;
+mod sort;
 
 pub use activation::{bias_activation, swiglu, swiglu_packed, Activation};
 pub use attention::{
@@ -49,15 +56,19 @@ pub use attention::{
 pub use conv::{
     conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, ConvOptions, ConvTransposeOptions,
 };
+pub use cumsum::cumsum;
+pub use histogram::{bincount, histogram};
 pub use kv_cache::{HeadNorms, KvCache, Pairs, Rotary, Scores};
 pub use linear::linear;
 pub use norm::{add_layer_norm, add_rms_norm, layer_norm, rms_norm};
 pub use normed_linear::{normed_linear, normed_swiglu};
+pub use positions::{masked_select, nonzero, unique_consecutive};
 pub use quantized::{
     quantized_add_norm, quantized_linears, quantized_swiglu, takes_vectors, CompletionCounters,
     Q8_1Activations, RmsNorm,
 };
 pub use softmax::{log_softmax, scaled_masked_softmax, softmax};
+pub use sort::{argsort, sort, topk};
 
 /// The name before 0.1.1 of [`Q8_1Activations`].
 #[deprecated(since = "0.1.1", note = "it is Q8_1Activations")]

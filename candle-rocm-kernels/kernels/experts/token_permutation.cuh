@@ -2,26 +2,13 @@
 // the experts. Assignments lie in chunks, a workgroup's each: the first kernel counts each chunk's of each expert, the
 // second adds up what all chunks have and gives each assignment the next row of its expert.
 #pragma once
-#include "portable/lds.cuh"
+#include "portable/lanes.cuh"
 #include "experts/rows.cuh"
 
 namespace experts {
 
 static constexpr uint32_t PERMUTATION_MOST = 512, PERMUTATION_WAVES = EXPERTS_THREADS / WAVEFRONT;
-using Lanes = conditional<WAVEFRONT == 64, uint64_t, uint32_t>::type; // a bit for each
 using RowsOfExperts = LDS_MEMORY int32_t[PERMUTATION_MOST];
-
-__device__ __forceinline__ int32_t lanes_of(uint32_t lanes) { return __builtin_popcount(lanes); }
-__device__ __forceinline__ int32_t lanes_of(uint64_t lanes) { return __builtin_popcountll(lanes); }
-
-// Adds to a number in LDS that other lanes add to, in whichever order.
-__device__ __forceinline__ void lds_add(LDS_MEMORY int32_t *at, int32_t value) {
-#if defined(__HIP__)
-    __hip_atomic_fetch_add(at, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_WORKGROUP);
-#else
-    asm volatile("red.relaxed.cta.shared.add.s32 [%0], %1;" : : "r"((uint32_t)(uintptr_t)at), "r"(value) : "memory");
-#endif
-}
 
 // Calls f(assignment, expert) for a wavefront's part of the workgroup's chunk, in order, by all lanes: of number
 // `experts` where there is no such expert, and assignment `end` where there is none.

@@ -18,6 +18,7 @@ mod indexing;
 mod matmul;
 mod mmq;
 mod rows;
+mod scans;
 mod sorting;
 mod transposed;
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use candle_rocm_kernels::launch_heuristics::LaunchHeuristic;
-use candle_rocm_kernels::long_sort::LongSort;
+use candle_rocm_kernels::radix_sort::RadixSort;
 use candle_rocm_kernels::split_rows::SplitRows;
 
 use crate::base::hip::types::hipFunction_t;
@@ -37,19 +37,12 @@ pub(crate) struct SplitFunction {
     pub pair: OnceLock<[Arc<LoadedFunction>; 2]>,
 }
 
-/// A kernel of sorting that others replace.
-pub(crate) struct SortFunction {
-    pub sort: LongSort,
-    /// Those of [`LongSort::kernels`], loaded when first launched. Embedded modules stay loaded.
-    pub kernels: OnceLock<[Arc<LoadedFunction>; 3]>,
-}
-
 /// What is launched instead of a kernel, on some grids.
 pub(crate) enum Instead {
     /// For few long rows.
     Split(SplitFunction),
-    /// For rows that do not fit LDS.
-    Sort(SortFunction),
+    /// For sorts of rows.
+    Sort(RadixSort),
 }
 
 impl Instead {
@@ -62,12 +55,7 @@ impl Instead {
                 pair: OnceLock::new(),
             })
         });
-        let sort = || {
-            Some(Self::Sort(SortFunction {
-                sort: LongSort::of(module, kernel)?,
-                kernels: OnceLock::new(),
-            }))
-        };
+        let sort = || RadixSort::of(module, kernel).map(Self::Sort);
         split.or_else(sort).map(Box::new)
     }
 }

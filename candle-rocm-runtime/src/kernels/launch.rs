@@ -7,8 +7,8 @@ use candle_rocm_kernels::launch_heuristics::{
 };
 
 use super::function::Instead;
-use super::long_sort::SortLaunch;
 use super::module::Function;
+use super::radix_sort;
 use super::split_rows::SplitLaunch;
 use super::submit::give_to_stream;
 use crate::base::cuda_names::CUevent_flags;
@@ -243,13 +243,11 @@ impl<'a> LaunchArgs<'a> {
                 )
             }
             Instead::Sort(sort) => {
-                let launch = SortLaunch::of(grid.workgroups[0], told.row, self.function.device())?;
                 // SAFETY: the caller's promise.
-                let launched = unsafe { sort.launch(stream, launch, given) };
-                (
-                    launched,
-                    "whose rows are too long for LDS and are sorted in memory",
-                )
+                let launched = unsafe {
+                    radix_sort::replace(sort, stream, grid.workgroups[0], told.row, given)
+                };
+                (launched, "whose rows are sorted by their digits")
             }
         };
         Some(

@@ -9,11 +9,11 @@ pub(crate) mod handles;
 mod hiprtc;
 pub(crate) mod image;
 pub mod launch;
-pub(crate) mod long_sort;
 pub mod module;
 mod no_code;
 #[cfg(not(feature = "rtc"))]
 mod no_rtc;
+pub mod radix_sort;
 pub mod ready;
 mod report;
 mod rtc;
