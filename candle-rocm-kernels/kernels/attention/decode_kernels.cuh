@@ -1,5 +1,5 @@
-// The kernels attend_<elements>_<queries>_<type> of module `attention_decode`, by architecture, each of every type below:
-// attention_decode.cu makes them of these lists, and the build the table that candle_rocm_kernels::decode reads.
+// The kernels attend_<elements>_<queries>_<type> of module `attention_decode`, by architecture, each of every type
+// below: attention_decode.cu makes them of these lists, and the build the table that candle_rocm_kernels::decode reads.
 //
 //   X(elements, queries, matrix, what follows X)
 //
