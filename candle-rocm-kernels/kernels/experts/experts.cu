@@ -34,7 +34,7 @@ ENTRY __launch_bounds__(EXPERTS_THREADS)
         static __shared__ char lds[QUADS_THREADS / LANES][QuadsLds<LANES, QUADS, CELLS>::BYTES]                      \
             __attribute__((aligned(16)));                                                                            \
         uint32_t lane_group = threadIdx.x / LANES, token = blockIdx.x * (QUADS_THREADS / LANES) + lane_group;        \
-        /* As above. */                                                                                              \
+        /* Lanes without a token take the last: exchanges need them. */                                              \
         bool mine = token < tokens;                                                                                  \
         token = min_of(token, tokens - 1);                                                                           \
         GateOptions o = {experts, top, groups, top_groups, best_two, sigmoid, normalise, factor};                    \

@@ -16,7 +16,7 @@
 // and each of them reads all indices.
 #pragma once
 #include "portable/convert.cuh"
-#include "portable/lds.cuh"
+#include "portable/lanes.cuh"
 #include "portable/report.cuh"
 
 template <class I> __device__ __forceinline__ bool is_absent(I index) {
@@ -102,15 +102,14 @@ struct Rounds {
     uint32_t own;
     __device__ __forceinline__ Rounds(uint32_t place, bool takes_part) {
         constexpr int BITS = 8;
-        uint64_t same = ballot(takes_part);
+        Lanes same = whole_wave_ballot(takes_part);
 #pragma unroll
         for (int b = 0; b < BITS; b++) {
             bool bit = place >> b & 1;
-            uint64_t set = ballot(bit);
+            Lanes set = whole_wave_ballot(bit);
             same &= bit ? set : ~set;
         }
-        uint64_t below = ((uint64_t)1 << lane_id()) - 1;
-        own = takes_part ? __builtin_popcountll(same & below) : 0;
+        own = takes_part ? lanes_before(same) : 0;
     }
 };
 
@@ -156,7 +155,7 @@ __device__ __forceinline__ void update_range(const Row &row, const OwnRange &ran
             size_t place = range.place(index[s]);
             Row::fence();
             Rounds rounds((uint32_t)place, own[s]);
-            for (uint32_t round = 0; ballot(own[s] && rounds.own >= round) != 0; round++) {
+            for (uint32_t round = 0; whole_wave_ballot(own[s] && rounds.own >= round) != 0; round++) {
                 if (own[s] && rounds.own == round) row.write(place, Update::of(row.read(place), value[s]));
                 Row::fence();
             }
@@ -221,15 +220,14 @@ __device__ __forceinline__ uint32_t queue_indices(UpdateQueue &queue, const I *_
         size_t j = first + begin + s * lanes;
         index[s] = j < count ? ids[j] : I();
     }
-    uint64_t own[STRIP];
+    Lanes own[STRIP];
     uint32_t found = 0;
 #pragma unroll
     for (uint32_t s = 0; s < STRIP; s++) {
         size_t j = first + begin + s * lanes;
         bool is_ours = j < count && is_own(index[s], range, dst_dim, j, refused);
-        wave_fence();
-        own[s] = ballot(is_ours);
-        found += __builtin_popcountll(own[s]);
+        own[s] = whole_wave_ballot(is_ours);
+        found += lanes_of(own[s]);
     }
     if (lane == 0) queue.of_wave[wave] = found;
     __syncthreads();
@@ -240,12 +238,12 @@ __device__ __forceinline__ uint32_t queue_indices(UpdateQueue &queue, const I *_
     }
 #pragma unroll
     for (uint32_t s = 0; s < STRIP; s++) {
-        uint32_t at = before + __builtin_popcountll(own[s] & (((uint64_t)1 << lane) - 1));
+        uint32_t at = before + lanes_before(own[s]);
         if (own[s] >> lane & 1) {
             queue.entry[at] = begin + s * lanes;
             queue.place[at] = (uint32_t)range.place(index[s]);
         }
-        before += __builtin_popcountll(own[s]);
+        before += lanes_of(own[s]);
     }
     __syncthreads();
     return all;

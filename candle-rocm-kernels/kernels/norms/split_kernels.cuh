@@ -5,8 +5,8 @@
 //   FOLD(module, kernel, numbers, first, its arguments, second, its arguments)
 //
 // <kernel>_<type> is replaced by <first>_<type> and <second>_<type>: ROW's are in module fused_operators and read their
-// rows twice, FOLD's (long_fold.cuh) in reduce and read them once. What a split of a row leaves for the second kernel is
-// so many numbers; of a FOLD, for each output that a workgroup makes. `pointers` are those arguments of the replaced
+// rows twice, FOLD's (long_fold.cuh) in reduce and read them once. What a split of a row leaves for the second kernel
+// is so many numbers; of a FOLD, for each output that a workgroup makes. `pointers` are those arguments of the replaced
 // kernel that the pair reads or writes in vectors, if all are at multiples of 16 bytes.
 //
 // An argument of the pair is one of the replaced kernel's, by its number, or one of these; no commas are between them.

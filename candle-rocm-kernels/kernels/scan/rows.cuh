@@ -71,8 +71,8 @@ template <class T> struct ScannedWave {
     }
 };
 
-// Rows of `count` elements, of which `threads` work-items sum a tile at a time: a wavefront's, which is then a whole row,
-// or a workgroup's.
+// Rows of `count` elements, of which `threads` work-items sum a tile at a time: a wavefront's, which is then a whole
+// row, or a workgroup's.
 template <class T>
 __device__ __forceinline__ void scan_rows(const T *__restrict__ source, T *__restrict__ result, int64_t *words,
                                           size_t rows, size_t count, uint32_t threads, uint32_t tiles,

@@ -20,9 +20,9 @@ template <class T> __device__ __forceinline__ T of_sum(scan_sum_t<T> sum) {
     else return (T)sum;
 }
 
-// A sum that one workgroup leaves for others of the launch, which wait for it: words of 64 bits, each with 32 bits of the
-// sum and one that says that they are there. All are 0 before the launch. Workgroups begin in the grid's order: what
-// waits for those before it alone will come to its end.
+// A sum that one workgroup leaves for others of the launch, which wait for it: words of 64 bits, each with 32 bits of
+// the sum and one that says that they are there. All are 0 before the launch. Workgroups begin in the grid's order:
+// what waits for those before it alone will come to its end.
 template <class Sum> struct LeftSum {
     static constexpr int WORDS = sizeof(Sum) / 4;
 

@@ -9,8 +9,8 @@ constexpr uint32_t TILE_THREADS = 256, TILE = TILE_THREADS * SORT_ITEMS;
 constexpr uint32_t CHUNK = 64;
 static_assert(TILE_THREADS == DIGITS, "a thread has a digit");
 
-// How many elements a workgroup found of each digit, of which a thread has one: several counters each, so that the lanes
-// of a wavefront that find the same digit do not all queue for one.
+// How many elements a workgroup found of each digit, of which a thread has one: several counters each, so that the
+// lanes of a wavefront that find the same digit do not all queue for one.
 struct DigitCounts {
     static constexpr uint32_t COPIES = 4;
     int32_t counters[DIGITS * COPIES];
@@ -71,8 +71,8 @@ __device__ __forceinline__ void count_tile(const U *__restrict__ source, uint32_
     counts[(size_t)blockIdx.x * DIGITS + threadIdx.x] = lds.of_thread();
 }
 
-// Scans the counts of a chunk of tiles, digit by digit: each becomes that of the chunk's tiles before. `starts` gets the
-// chunk's, or, of a row of one chunk, where its digits begin.
+// Scans the counts of a chunk of tiles, digit by digit: each becomes that of the chunk's tiles before. `starts` gets
+// the chunk's, or, of a row of one chunk, where its digits begin.
 __device__ __forceinline__ void scan_tiles(uint32_t *__restrict__ counts, uint32_t *__restrict__ starts,
                                            uint32_t columns) {
     __shared__ uint32_t lds[SUM_BYTES / 4];

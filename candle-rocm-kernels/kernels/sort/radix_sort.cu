@@ -1,5 +1,6 @@
-// Radix sort of the rows of a contiguous matrix, whose elements are known by their bits alone: rows that fit a workgroup
-// in one launch, others by three or four launches for each digit; and the first elements in order of long rows.
+// Radix sort of the rows of a contiguous matrix, whose elements are known by their bits alone: rows that fit a
+// workgroup in one launch, others by three or four launches for each digit; and the first elements in order of long
+// rows.
 //
 // Equal elements stay in order, and NaNs are the largest. The host (radix_sort.rs) says what the elements are.
 #include "sort/long_rows.cuh"

@@ -74,7 +74,8 @@ template <class T, class S> struct Plain {
     }
 };
 
-// A workgroup's tile by a main loop, Loop::run(), from its place in the grid to its end in memory. ANEW as in store_tile().
+// A workgroup's tile by a main loop, Loop::run(), from its place in the grid to its end in memory. ANEW as in
+// store_tile().
 template <class Loop, class T, class S, class Traits, bool ANEW>
 __device__ __forceinline__ void multiply_tile(const typename Traits::Problem &problem, LdsBytes lds) {
     const GemmProblem &g = product_of(problem).gemm;
