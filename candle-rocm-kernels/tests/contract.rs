@@ -353,7 +353,12 @@ static CONTRACT: &[Family] = &[
         "ppii",
     ),
     // What the runtime launches instead of these, by the bits of an element (src/radix_sort.rs).
-    family(&kernels::RADIX_SORT, &["radix_rows_{t}"], BITS, "ppppiiiini"),
+    family(
+        &kernels::RADIX_SORT,
+        &["radix_rows_{t}"],
+        BITS,
+        "ppppiiiini",
+    ),
     family(&kernels::RADIX_SORT, &["radix_count_{t}"], BITS, "ppiini"),
     family(
         &kernels::RADIX_SORT,
@@ -361,8 +366,18 @@ static CONTRACT: &[Family] = &[
         BITS,
         "ppppppppiiniii",
     ),
-    family(&kernels::RADIX_SORT, &["radix_select_{t}"], BITS, "ppiiiini"),
-    family(&kernels::RADIX_SORT, &["radix_take_{t}"], BITS, "pppppiiiin"),
+    family(
+        &kernels::RADIX_SORT,
+        &["radix_select_{t}"],
+        BITS,
+        "ppiiiini",
+    ),
+    family(
+        &kernels::RADIX_SORT,
+        &["radix_take_{t}"],
+        BITS,
+        "pppppiiiin",
+    ),
     family(
         &kernels::RADIX_SORT,
         &["radix_scan_{t}"],

@@ -15,7 +15,10 @@ const LAYERS: &[Layer<'static>] = &[
     ("NVIDIA's compilers", &["nvidia"]),
     ("clang", &["toolchain"]),
     ("targets", &["architectures"]),
-    ("parts of a build", &["headers", "workers", "key", "unpacked"]),
+    (
+        "parts of a build",
+        &["headers", "workers", "key", "unpacked"],
+    ),
     ("what is kept", &["cache"]),
     ("a kernel file", &["compile"]),
     ("a kernel for a shape", &["specialised"]),
