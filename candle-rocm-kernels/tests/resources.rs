@@ -85,7 +85,11 @@ fn workgroups_may_have_1024_threads() {
                 .iter()
                 .any(|prefix| kernel.name.starts_with(prefix));
             let long_fold = kernel.name.starts_with("long_");
+            let update = ["ia_", "s_", "sa_"]
+                .iter()
+                .any(|of| kernel.name.starts_with(of));
             let expected = match module {
+                "indexing" if update => 256,
                 "quantized" if product => 128,
                 "reduce" if long_fold => 256,
                 _ => 1024,

@@ -246,8 +246,9 @@ __device__ __forceinline__ typename Fold::State fold_stretch(const T *row, const
     return state;
 }
 
-// The folds of neighbouring outputs, whose elements a thread reads as one word.
-template <class T> constexpr uint32_t NEIGHBOURS = sizeof(T) < 4 ? 4 / sizeof(T) : 1;
+// The folds of neighbouring outputs, whose elements a thread reads as one word. Four of 8 bits, each with its place,
+// would not fit the registers of a workgroup of 1,024.
+template <class T> constexpr uint32_t NEIGHBOURS = sizeof(T) == 2 ? 2 : 1;
 template <class Fold, uint32_t COUNT> struct Neighbours {
     struct State {
         typename Fold::State of[COUNT];

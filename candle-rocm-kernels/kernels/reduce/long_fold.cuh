@@ -45,7 +45,7 @@ template <class Fold, uint32_t OUTPUTS, class T>
 __device__ __forceinline__ void fold_segment(const Split &split, const LongSegment &own, Stretch stretch,
                                              uint32_t num_dims, const size_t *dims, const size_t *strides,
                                              const T *__restrict__ src, typename Fold::State *__restrict__ found) {
-    constexpr uint32_t LOG_OUTPUTS = OUTPUTS == 4 ? 2 : OUTPUTS / 2;
+    constexpr uint32_t LOG_OUTPUTS = OUTPUTS / 2;
     using Combined = typename conditional<OUTPUTS == 1, Fold, Neighbours<Fold, OUTPUTS>>::type;
     using Elements = typename conditional<OUTPUTS == 1, T, vec<T, OUTPUTS>>::type;
     __shared__ FoldValues<typename Combined::State> lds;
@@ -87,7 +87,7 @@ __device__ __forceinline__ void fold_segments(size_t of_each, size_t num_dims, c
     LongSegment own(split, log2_of(blockDim.x));
     Stretch stretch = own.of<T>(reduced);
     // A workgroup's outputs are whole vectors of them: the last ones, too, as all outputs are.
-    if (own.columns > 1 && split.neighbours<OUTPUTS>(src))
+    if (own.columns > 0 && split.neighbours<OUTPUTS>(src))
         fold_segment<Fold, OUTPUTS>(split, own, stretch, (uint32_t)num_dims, dims, strides, src, found);
     else fold_segment<Fold, 1>(split, own, stretch, (uint32_t)num_dims, dims, strides, src, found);
 }

@@ -11,6 +11,9 @@ use std::collections::BTreeMap;
 /// a vector register, not to memory.
 #[allow(dead_code)] // each test file uses its own part
 pub const SCALAR_SPILLS: &[(&str, &str)] = &[
+    ("ia_", "masks of the lanes whose indices are queued"),
+    ("sa_", "masks of the lanes whose indices are queued"),
+    ("radix_", "masks of the lanes that have the same digit"),
     (
         "uerf_f64",
         "ocml's f64 erf keeps its polynomials' coefficients in scalar registers",
