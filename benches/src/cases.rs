@@ -508,7 +508,11 @@ fn layers() -> Vec<Entry> {
         add("convolution_up", dtype, &LAYERS_UP);
         add("convolution_up_1d", dtype, &LAYERS_UP_1D);
     }
-    for op in ["convolution_nhwc", "convolution_data", "convolution_weights"] {
+    for op in [
+        "convolution_nhwc",
+        "convolution_data",
+        "convolution_weights",
+    ] {
         add(op, "f16", &LAYERS);
     }
     entries

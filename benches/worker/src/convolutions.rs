@@ -74,7 +74,8 @@ impl Layer {
 
     /// Multiplications and additions, if each place along an axis, of so many, meets all taps.
     fn flops(&self, places: usize) -> u64 {
-        let of_place = self.channels / self.groups * self.outputs * self.kernel.pow(self.axes as u32);
+        let of_place =
+            self.channels / self.groups * self.outputs * self.kernel.pow(self.axes as u32);
         (2 * self.batch * places.pow(self.axes as u32) * of_place) as u64
     }
 
@@ -97,7 +98,11 @@ mod by {
     use candle_core::{Result, Tensor};
     use candle_rocm_backend::ops::{self, ConvOptions, ConvTransposeOptions};
 
-    fn options<const N: usize>(padding: usize, stride: usize, groups: usize) -> ConvOptions<'static, N> {
+    fn options<const N: usize>(
+        padding: usize,
+        stride: usize,
+        groups: usize,
+    ) -> ConvOptions<'static, N> {
         ConvOptions {
             stride: [stride; N],
             padding: [[padding; 2]; N],
@@ -106,7 +111,10 @@ mod by {
         }
     }
 
-    fn transposed<const N: usize>(padding: usize, stride: usize) -> ConvTransposeOptions<'static, N> {
+    fn transposed<const N: usize>(
+        padding: usize,
+        stride: usize,
+    ) -> ConvTransposeOptions<'static, N> {
         ConvTransposeOptions {
             stride: [stride; N],
             padding: [padding; N],
@@ -114,19 +122,41 @@ mod by {
         }
     }
 
-    pub fn conv1d(x: &Tensor, weight: &Tensor, padding: usize, stride: usize, groups: usize) -> Result<Tensor> {
+    pub fn conv1d(
+        x: &Tensor,
+        weight: &Tensor,
+        padding: usize,
+        stride: usize,
+        groups: usize,
+    ) -> Result<Tensor> {
         ops::conv1d(x, weight, &options(padding, stride, groups))
     }
 
-    pub fn conv2d(x: &Tensor, weight: &Tensor, padding: usize, stride: usize, groups: usize) -> Result<Tensor> {
+    pub fn conv2d(
+        x: &Tensor,
+        weight: &Tensor,
+        padding: usize,
+        stride: usize,
+        groups: usize,
+    ) -> Result<Tensor> {
         ops::conv2d(x, weight, &options(padding, stride, groups))
     }
 
-    pub fn conv_transpose1d(x: &Tensor, weight: &Tensor, padding: usize, stride: usize) -> Result<Tensor> {
+    pub fn conv_transpose1d(
+        x: &Tensor,
+        weight: &Tensor,
+        padding: usize,
+        stride: usize,
+    ) -> Result<Tensor> {
         ops::conv_transpose1d(x, weight, &transposed(padding, stride))
     }
 
-    pub fn conv_transpose2d(x: &Tensor, weight: &Tensor, padding: usize, stride: usize) -> Result<Tensor> {
+    pub fn conv_transpose2d(
+        x: &Tensor,
+        weight: &Tensor,
+        padding: usize,
+        stride: usize,
+    ) -> Result<Tensor> {
         ops::conv_transpose2d(x, weight, &transposed(padding, stride))
     }
 }
@@ -136,19 +166,41 @@ mod by {
 mod by {
     use candle_core::{Result, Tensor};
 
-    pub fn conv1d(x: &Tensor, weight: &Tensor, padding: usize, stride: usize, groups: usize) -> Result<Tensor> {
+    pub fn conv1d(
+        x: &Tensor,
+        weight: &Tensor,
+        padding: usize,
+        stride: usize,
+        groups: usize,
+    ) -> Result<Tensor> {
         x.conv1d(weight, padding, stride, 1, groups)
     }
 
-    pub fn conv2d(x: &Tensor, weight: &Tensor, padding: usize, stride: usize, groups: usize) -> Result<Tensor> {
+    pub fn conv2d(
+        x: &Tensor,
+        weight: &Tensor,
+        padding: usize,
+        stride: usize,
+        groups: usize,
+    ) -> Result<Tensor> {
         x.conv2d(weight, padding, stride, 1, groups)
     }
 
-    pub fn conv_transpose1d(x: &Tensor, weight: &Tensor, padding: usize, stride: usize) -> Result<Tensor> {
+    pub fn conv_transpose1d(
+        x: &Tensor,
+        weight: &Tensor,
+        padding: usize,
+        stride: usize,
+    ) -> Result<Tensor> {
         x.conv_transpose1d(weight, padding, 0, stride, 1, 1)
     }
 
-    pub fn conv_transpose2d(x: &Tensor, weight: &Tensor, padding: usize, stride: usize) -> Result<Tensor> {
+    pub fn conv_transpose2d(
+        x: &Tensor,
+        weight: &Tensor,
+        padding: usize,
+        stride: usize,
+    ) -> Result<Tensor> {
         x.conv_transpose2d(weight, padding, 0, stride, 1)
     }
 }

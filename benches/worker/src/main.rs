@@ -5,8 +5,8 @@
 
 #[cfg(feature = "session")]
 mod attention;
-mod convolutions;
 mod chain;
+mod convolutions;
 mod data;
 mod gpu;
 #[cfg(feature = "session")]

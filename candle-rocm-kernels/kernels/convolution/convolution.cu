@@ -8,8 +8,13 @@
 #if defined(__HIP__) || defined(LDS_COPIES)
 #include "convolution/tile.cuh"
 
+// Workgroups that NVIDIA's multiprocessors shall have registers for: of the largest tile of f32 but one.
+template <class T, class S>
+constexpr int CONVOLUTION_RESIDENT = sizeof(T) == 4 && S::M * S::N > 4096 ? 1 : 512 / S::THREADS;
+
 #define CONVOLUTION(TYPE, SHAPE, NAME, VECTORS)                                            \
-    ENTRY __launch_bounds__(SHAPE::THREADS) CONVOLUTION_WAVES NAME(ConvolutionProblem p) { \
+    ENTRY __launch_bounds__(SHAPE::THREADS, (CONVOLUTION_RESIDENT<element_##TYPE, SHAPE>)) \
+        CONVOLUTION_WAVES NAME(ConvolutionProblem p) {                                     \
         convolution_tile<element_##TYPE, SHAPE, VECTORS>(p);                               \
     }
 #define CONVOLUTIONS(TYPE, ROWS, COLUMNS, WAVES_M, WAVES_N, STAGE_BYTES)                                            \

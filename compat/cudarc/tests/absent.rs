@@ -26,7 +26,11 @@ fn compiled(feature: Option<&str>) -> Result<(), String> {
 
 #[test]
 fn each_says_what_is_not_there_and_what_to_do() {
-    for (feature, library) in [("cusolver", "cuSOLVER"), ("nccl", "NCCL"), ("cufft", "cuFFT")] {
+    for (feature, library) in [
+        ("cusolver", "cuSOLVER"),
+        ("nccl", "NCCL"),
+        ("cufft", "cuFFT"),
+    ] {
         let said = compiled(Some(feature)).expect_err("it is not there");
         let sentence = format!(
             "cudarc's feature `{feature}` stands for {library}, which candle-rocm has nothing for"
