@@ -122,6 +122,12 @@ pub fn kernels(of: &Convolution, operands: &Operands, gpu: Gpu) -> Vec<Kernel> {
     Kernel::all(of, &arguments, gpu, is_within(of))
 }
 
+/// The one of [`kernels`] that is chosen.
+pub fn chosen(of: &Convolution, operands: &Operands, gpu: Gpu) -> Kernel {
+    let arguments = ConvolutionArguments::new(of, operands, &Epilogue::default());
+    Kernel::new(of, &arguments, gpu, is_within(of))
+}
+
 /// Finds the kernels for a checked convolution: this one, or the best.
 fn prepare(
     stream: &Stream,

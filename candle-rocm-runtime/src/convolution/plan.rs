@@ -8,7 +8,7 @@ use rocm_gpus::costs;
 use super::arguments::ConvolutionArguments;
 use super::description::{Convolution, Operation};
 use crate::plan::gpu::Gpu;
-use crate::plan::roofline::{memory_cycles, Roofline};
+use crate::plan::roofline::{memory_cycles, overlapped, Roofline};
 
 /// Multiply-adds of an element of the result below which a product's tile would be filled by nothing: groups of so few
 /// channels have the kernel without products.
@@ -160,7 +160,10 @@ impl Kernel {
         let rate = f64::from(rates[0].max(rates[1]).max(1));
         let (rows, columns) = (f64::from(shape.tile.rows), f64::from(shape.tile.columns));
         let bytes = f64::from(dtype.bytes());
-        let of_k = (rows * columns / rate).max((rows + columns) * bytes / costs::CACHE_RATE.value);
+        let of_k = overlapped(
+            rows * columns / rate,
+            (rows + columns) * bytes / costs::CACHE_RATE.value,
+        );
         let [tiles_m, tiles_n] = Self::tiles(shape, arguments);
         let lds = 2 * (shape.tile.rows + shape.tile.columns) * shape.depth * dtype.bytes() * 5 / 4;
         let resident = (unit.lds / u64::from(lds))
