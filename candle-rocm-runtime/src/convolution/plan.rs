@@ -1,6 +1,6 @@
 //! Which kernel makes a convolution, and in how many splits of k.
 
-use candle_rocm_kernels::convolution::{self, Shape, MOST_BYTES, THREADS};
+use candle_rocm_kernels::convolution::{self, Gather, Shape, MOST_BYTES, THREADS};
 use candle_rocm_kernels::matmul::Dtype;
 use candle_rocm_kernels::split::{Split, Splits};
 use rocm_gpus::costs;
@@ -191,11 +191,11 @@ impl Kernel {
             .time(|workgroups| (workgroups as f64 * of_k * depth).max(latency) + costs::ENDS.value)
     }
 
-    /// The kernel's name and its work-items; `vectors` of the image.
-    pub(super) fn name(&self, dtype: Dtype, vectors: bool) -> (String, u32) {
+    /// The kernel's name and its work-items.
+    pub(super) fn name(&self, dtype: Dtype, gather: Gather) -> (String, u32) {
         match self {
             Self::Tile { shape, .. } => (
-                convolution::kernel_name(dtype, shape.tile, vectors),
+                convolution::kernel_name(dtype, shape.tile, gather),
                 shape.threads,
             ),
             Self::Direct => (convolution::direct_name(dtype), THREADS),
