@@ -1,9 +1,9 @@
 //! What the kernels of [`CONVOLUTION`](crate::CONVOLUTION) are: their tiles and workgroups. The list is that of
 //! `kernels/convolution/convolution_kernels.cuh`.
 //!
-//! A kernel's name is `convolution_<dtype>_<rows>x<columns>_elements`, which gathers the image element by element, or
-//! `..._vectors`, where 16 bytes of k lie together; `convolution_direct_<dtype>` and
-//! `convolution_depthwise_<dtype>_<taps>_<stride>` make no product, and `convolution_sum_<dtype>` adds up the splits of k.
+//! A kernel's name is `convolution_<dtype>_<rows>x<columns>_<gather>`, by how operands are read ([`Gather`]);
+//! `convolution_direct_<dtype>` and `convolution_depthwise_<dtype>_<taps>_<stride>` make no product, and
+//! `convolution_sum_<dtype>` adds up the splits of k.
 
 use crate::by_architecture::Lists;
 use crate::matmul::{Dtype, Tile};
@@ -103,9 +103,32 @@ pub fn shapes(processor: Processor, dtype: Dtype) -> impl Iterator<Item = Shape>
     })
 }
 
-/// The name of the kernel of a tile; `vectors` says that 16 bytes of k of a row lie together in the image.
-pub fn kernel_name(dtype: Dtype, tile: Tile, vectors: bool) -> String {
-    let gathered = if vectors { "vectors" } else { "elements" };
+/// How operands are read (kernels/convolution/operands.cuh).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Gather {
+    /// The image element by element, with a bit for each of at most [`MOST_MASKED_TAPS`] taps.
+    Masked,
+    /// The image element by element, by comparing coordinates.
+    Compared,
+    /// Both operands by 16 bytes.
+    Vectors,
+    /// Both operands element by element.
+    Elements,
+}
+
+impl Gather {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Masked, Self::Compared, Self::Vectors, Self::Elements];
+}
+
+/// The name of the kernel of a tile.
+pub fn kernel_name(dtype: Dtype, tile: Tile, gather: Gather) -> String {
+    let gathered = match gather {
+        Gather::Masked => "masked",
+        Gather::Compared => "compared",
+        Gather::Vectors => "vectors",
+        Gather::Elements => "elements",
+    };
     let Tile { rows, columns } = tile;
     format!("convolution_{}_{rows}x{columns}_{gathered}", dtype.name())
 }
@@ -138,7 +161,7 @@ pub fn kernels(processor: Processor) -> Vec<(String, u32)> {
         all.push((direct_name(dtype), THREADS));
         all.push((sum_name(dtype), THREADS));
         for shape in shapes(processor, dtype) {
-            let names = [false, true].map(|vectors| kernel_name(dtype, shape.tile, vectors));
+            let names = Gather::ALL.map(|gather| kernel_name(dtype, shape.tile, gather));
             all.extend(names.map(|name| (name, shape.threads)));
         }
     }

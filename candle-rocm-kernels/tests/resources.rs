@@ -60,6 +60,7 @@ fn workgroups_may_have_1024_threads() {
         if ![
             "gemm",
             "matmul",
+            "convolution",
             "random",
             "mmvq",
             "mmq",

@@ -4,6 +4,7 @@
 use candle_rocm_kernels::grouped::Element;
 use candle_rocm_kernels::launch_heuristics::Row;
 use candle_rocm_kernels::{decode, gguf, mmvq, split_rows, Processor};
+use candle_rocm_runtime::convolution;
 use candle_rocm_runtime::gemm::plan::Plan;
 use candle_rocm_runtime::gemm::{Epilogue, GemmDtype, GemmProblem, Gpu, Transpose};
 use candle_rocm_runtime::plan::grouped;
@@ -19,7 +20,8 @@ const GPUS: [(&str, u32); 6] = [
 ];
 
 /// By family: the plans of each of [`GPUS`].
-const RECORDED: [(&str, [u64; 6]); 5] = [
+const RECORDED: [(&str, [u64; 6]); 6] = [
+    ("convolution", [0; 6]),
     (
         "gemm",
         [
@@ -190,6 +192,47 @@ fn of_grouped(gpu: Gpu, plans: &mut Plans) {
     }
 }
 
+fn of_convolution(gpu: Gpu, plans: &mut Plans) {
+    use convolution::{Axis, Convolution, Dtype, Operands, Operation};
+    let operands = Operands {
+        inputs: 256,
+        weights: 512,
+        outputs: 1024,
+    };
+    let operations = [Operation::Forward, Operation::Data, Operation::Weights];
+    for dtype in [Dtype::F16, Dtype::F32, Dtype::F64] {
+        for (batch, size) in [(1usize, 512usize), (2, 64), (32, 56), (32, 7)] {
+            for channels in [[3usize, 64], [64, 64], [320, 320], [1280, 640]] {
+                for (kernel, stride) in [(1usize, 1usize), (3, 1), (3, 2), (7, 2)] {
+                    let axis = Axis::new(size, kernel, stride, 1, [kernel / 2; 2]);
+                    let axes = [Axis::NONE, axis, axis];
+                    for groups in [1, channels[0]] {
+                        let channels = channels.map(|count| count.next_multiple_of(groups));
+                        let of = Convolution::contiguous(dtype, batch, channels, groups, axes);
+                        for operation in operations {
+                            let of = Convolution { operation, ..of };
+                            add_convolution(&convolution::chosen(&of, &operands, gpu), plans);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn add_convolution(kernel: &convolution::plan::Kernel, plans: &mut Plans) {
+    use convolution::plan::Kernel;
+    plans.add(&match *kernel {
+        Kernel::Direct => [0; 4],
+        Kernel::Depthwise { taps, stride } => [1, taps, stride, 0].map(u64::from),
+        Kernel::Tile {
+            shape,
+            splits,
+            k_per_split,
+        } => [shape.tile.rows, shape.tile.columns, splits, k_per_split].map(u64::from),
+    });
+}
+
 fn of_mmvq(gpu: Gpu, plans: &mut Plans) {
     let wavefront = match gpu.processor.architecture() {
         Some(architecture) => architecture.unit().wavefront,
@@ -245,7 +288,14 @@ fn of_split_rows(gpu: Gpu, plans: &mut Plans) {
 
 #[test]
 fn plans_are_the_recorded_ones() {
-    let families: [fn(Gpu, &mut Plans); 5] = [gemm, of_grouped, of_mmvq, of_decode, of_split_rows];
+    let families: [fn(Gpu, &mut Plans); 6] = [
+        of_convolution,
+        gemm,
+        of_grouped,
+        of_mmvq,
+        of_decode,
+        of_split_rows,
+    ];
     let (mut found, mut numbers) = (Vec::new(), 0);
     for ((family, recorded), of_family) in RECORDED.into_iter().zip(families) {
         let hashes = GPUS.map(|(name, compute_units)| {

@@ -8,14 +8,21 @@
 #if defined(__HIP__) || defined(LDS_COPIES)
 #include "convolution/tile.cuh"
 
-#define CONVOLUTION(TYPE, SHAPE, NAME, VECTORS)                                            \
-    ENTRY __launch_bounds__(SHAPE::THREADS) CONVOLUTION_WAVES NAME(ConvolutionProblem p) { \
-        convolution_tile<element_##TYPE, SHAPE, VECTORS>(p);                               \
+// Workgroups that NVIDIA's multiprocessors shall have registers for: of the largest tile of f32 but one.
+template <class T, class S>
+constexpr int CONVOLUTION_RESIDENT = sizeof(T) == 4 && S::M * S::N > 4096 ? 1 : 512 / S::THREADS;
+
+#define CONVOLUTION(TYPE, SHAPE, NAME, GATHER)                                             \
+    ENTRY __launch_bounds__(SHAPE::THREADS, (CONVOLUTION_RESIDENT<element_##TYPE, SHAPE>)) \
+        CONVOLUTION_WAVES NAME(ConvolutionProblem p) {                                     \
+        convolution_tile<element_##TYPE, SHAPE, Gather::GATHER>(p);                        \
     }
-#define CONVOLUTIONS(TYPE, ROWS, COLUMNS, WAVES_M, WAVES_N, STAGE_BYTES)                                            \
-    using Shape_##TYPE##_##ROWS##x##COLUMNS = MatmulShape<ROWS, COLUMNS, WAVES_M, WAVES_N, STAGE_BYTES, 1>;         \
-    CONVOLUTION(TYPE, Shape_##TYPE##_##ROWS##x##COLUMNS, convolution_##TYPE##_##ROWS##x##COLUMNS##_elements, false) \
-    CONVOLUTION(TYPE, Shape_##TYPE##_##ROWS##x##COLUMNS, convolution_##TYPE##_##ROWS##x##COLUMNS##_vectors, true)
+#define CONVOLUTIONS(TYPE, ROWS, COLUMNS, WAVES_M, WAVES_N, STAGE_BYTES)                                               \
+    using Shape_##TYPE##_##ROWS##x##COLUMNS = MatmulShape<ROWS, COLUMNS, WAVES_M, WAVES_N, STAGE_BYTES, 1>;            \
+    CONVOLUTION(TYPE, Shape_##TYPE##_##ROWS##x##COLUMNS, convolution_##TYPE##_##ROWS##x##COLUMNS##_masked, MASKED)     \
+    CONVOLUTION(TYPE, Shape_##TYPE##_##ROWS##x##COLUMNS, convolution_##TYPE##_##ROWS##x##COLUMNS##_compared, COMPARED) \
+    CONVOLUTION(TYPE, Shape_##TYPE##_##ROWS##x##COLUMNS, convolution_##TYPE##_##ROWS##x##COLUMNS##_vectors, VECTORS)   \
+    CONVOLUTION(TYPE, Shape_##TYPE##_##ROWS##x##COLUMNS, convolution_##TYPE##_##ROWS##x##COLUMNS##_elements, ELEMENTS)
 #else
 // Too old for the products' instructions.
 #define CONVOLUTIONS(...)

@@ -2,6 +2,7 @@
 #pragma once
 #include "convolution/epilogue.cuh"
 #include "convolution/operands.cuh"
+#include "portable/streams.cuh"
 
 // The sum of a row and a column.
 template <class T>
@@ -79,8 +80,7 @@ template <class T, int K, int STRIDE> struct Depthwise {
     template <int Y> __device__ __forceinline__ void add(const Sum (&line)[LENGTH]) {
 #pragma unroll
         for (int row = 0; row < ROWS; row++) {
-            constexpr int SAME = Y;
-            int tap = SAME - row * STRIDE;
+            int tap = Y - row * STRIDE;
             if (tap < 0 || tap >= K) continue;
 #pragma unroll
             for (int x = 0; x < K; x++)
@@ -90,21 +90,32 @@ template <class T, int K, int STRIDE> struct Depthwise {
         }
     }
 
-    template <int Y = 0> __device__ __forceinline__ void add_lines(const ConvolutionProblem &p,
-                                                                   const GatheredMemory &memory, uint32_t image,
-                                                                   int32_t first_y, int32_t first_x) {
-        int32_t y = first_y + Y;
+    struct Lines {
+        uint32_t image;
+        int32_t y, x; // of the first element, in the image
+    };
+    static __device__ __forceinline__ void read(Sum (&line)[LENGTH], const ConvolutionProblem &p,
+                                                const GatheredMemory &memory, const Lines &first, int number) {
+        int32_t y = first.y + number;
         bool is_line = (uint32_t)y < (uint32_t)p.y.size;
-        Sum line[LENGTH];
 #pragma unroll
         for (int i = 0; i < LENGTH; i++) {
-            int32_t x = first_x + i;
+            int32_t x = first.x + i;
             bool is_there = is_line && (uint32_t)x < (uint32_t)p.x.size;
-            uint32_t at = image + (uint32_t)y * (uint32_t)p.y.image + (uint32_t)x * (uint32_t)p.x.image;
+            uint32_t at = first.image + (uint32_t)y * (uint32_t)p.y.image + (uint32_t)x * (uint32_t)p.x.image;
             line[i] = element(memory, is_there ? at * (uint32_t)sizeof(T) : GatheredMemory::NOWHERE);
         }
+    }
+    // Each line is on its way while the one before it is added.
+    template <int Y = 0> __device__ __forceinline__ void add_lines(const Sum (&line)[LENGTH],
+                                                                   const ConvolutionProblem &p,
+                                                                   const GatheredMemory &memory, const Lines &first) {
+        Sum next[LENGTH];
+        if constexpr (Y + 1 < LINES) read(next, p, memory, first, Y + 1);
+        opt_barrier_schedule();
         add<Y>(line);
-        if constexpr (Y + 1 < LINES) add_lines<Y + 1>(p, memory, image, first_y, first_x);
+        opt_barrier_schedule();
+        if constexpr (Y + 1 < LINES) add_lines<Y + 1>(next, p, memory, first);
     }
 
     // Work-items count lines of V places, ROWS lines, groups and images.
@@ -123,8 +134,11 @@ template <class T, int K, int STRIDE> struct Depthwise {
         int32_t before = backwards ? K - 1 : 0;
         GatheredMemory memory((const T *)p.image);
         uint32_t image = (uint32_t)(phase.image + batch * p.image_row);
-        add_lines(p, memory, image, (int32_t)first_y * STRIDE + phase.y.first - before,
-                  (int32_t)first_x * STRIDE + phase.x.first - before);
+        Lines lines_of_image = {image, (int32_t)first_y * STRIDE + phase.y.first - before,
+                                (int32_t)first_x * STRIDE + phase.x.first - before};
+        Sum line[LENGTH];
+        read(line, p, memory, lines_of_image, 0);
+        add_lines(line, p, memory, lines_of_image);
 #pragma unroll
         for (int row = 0; row < ROWS; row++)
 #pragma unroll

@@ -27,7 +27,7 @@ class GatheredMemory {
 public:
     __device__ __forceinline__ explicit GatheredMemory(const void *at)
         : memory(__builtin_amdgcn_make_buffer_rsrc((void *)at, 0, (int)0xffffff00, FORMAT)) {}
-    __device__ __forceinline__ uint32_t read_16(uint32_t offset) const {
+    __device__ __forceinline__ uint16_t read_16(uint32_t offset) const {
         return __builtin_amdgcn_raw_buffer_load_b16(memory, offset, 0, 0);
     }
     __device__ __forceinline__ uint32_t read_32(uint32_t offset) const {
@@ -51,7 +51,7 @@ public:
 
 public:
     __device__ __forceinline__ explicit GatheredMemory(const void *at) : memory((const char *)at) {}
-    __device__ __forceinline__ uint32_t read_16(uint32_t offset) const { return read<uint16_t>(offset); }
+    __device__ __forceinline__ uint16_t read_16(uint32_t offset) const { return read<uint16_t>(offset); }
     __device__ __forceinline__ uint32_t read_32(uint32_t offset) const { return read<uint32_t>(offset); }
     __device__ __forceinline__ WordVector<2>::type read_64(uint32_t offset) const {
         return read<WordVector<2>::type>(offset);
@@ -66,14 +66,13 @@ public:
     __device__ __forceinline__ explicit GatheredMemory(const void *at)
         : memory((const __attribute__((address_space(1))) char *)at) {}
     // Predicated, so that no branch stands between loads.
-    __device__ __forceinline__ uint32_t read_16(uint32_t offset) const {
-        uint32_t word;
-        asm volatile("{\n\t.reg .pred there;\n\t.reg .u16 half;\n\tmov.u16 half, 0;\n\t"
-                     "setp.ne.u32 there, %2, 0xffffffff;\n\t@there ld.global.nc.u16 half, [%1];\n\t"
-                     "cvt.u32.u16 %0, half;\n\t}"
-                     : "=r"(word)
+    __device__ __forceinline__ uint16_t read_16(uint32_t offset) const {
+        uint16_t half;
+        asm volatile("{\n\t.reg .pred there;\n\tmov.u16 %0, 0;\n\tsetp.ne.u32 there, %2, 0xffffffff;\n\t"
+                     "@there ld.global.nc.u16 %0, [%1];\n\t}"
+                     : "=&h"(half)
                      : "l"(memory + offset), "r"(offset));
-        return word;
+        return half;
     }
     __device__ __forceinline__ uint32_t read_32(uint32_t offset) const {
         uint32_t word;
@@ -105,39 +104,45 @@ public:
     static constexpr uint32_t NOWHERE = ~0u;
 };
 
-// A chunk of 16 bytes on its way: its elements by themselves, of 16 bits a word each, or four words.
-template <class T> struct Chunk {
-    static constexpr int V = VEC16<T>, WORDS = sizeof(T) == 2 ? 8 : 4;
-    uint32_t word[WORDS];
+// A chunk of 16 bytes on its way: four words, or, of elements of 16 bits that were gathered, these by themselves.
+// Nothing is done to them before they are staged, so that nobody waits for them earlier.
+template <class T, bool GATHERED> struct Chunk {
+    static constexpr int V = VEC16<T>;
+    static constexpr bool HALVES = GATHERED && sizeof(T) == 2;
+    typename conditional<HALVES, uint16_t, uint32_t>::type part[HALVES ? 8 : 4];
 
     // Element i.
     __device__ __forceinline__ void gather(int i, const GatheredMemory &memory, uint32_t offset) {
-        if constexpr (sizeof(T) == 2) word[i] = memory.read_16(offset);
-        else if constexpr (sizeof(T) == 4) word[i] = memory.read_32(offset);
+        if constexpr (sizeof(T) == 2) part[i] = memory.read_16(offset);
+        else if constexpr (sizeof(T) == 4) part[i] = memory.read_32(offset);
         else {
             auto two = memory.read_64(offset);
-            word[2 * i] = two[0], word[2 * i + 1] = two[1];
+            part[2 * i] = two[0], part[2 * i + 1] = two[1];
         }
     }
     __device__ __forceinline__ void read(const GatheredMemory &memory, uint32_t offset) {
         auto words = memory.read_128(offset);
 #pragma unroll
-        for (int i = 0; i < 4; i++) word[i] = words[i];
+        for (int i = 0; i < 4; i++) part[i] = words[i];
     }
-    __device__ __forceinline__ WordVector<4>::type words(bool gathered) const {
-        WordVector<4>::type words = {word[0], word[1], word[2], word[3]};
-        if constexpr (sizeof(T) == 2) {
-            if (gathered) {
+    __device__ __forceinline__ WordVector<4>::type words() const {
+        WordVector<4>::type words;
 #pragma unroll
-                for (int i = 0; i < 4; i++) words[i] = word[2 * i] | word[2 * i + 1] << 16;
-            }
+        for (int i = 0; i < 4; i++) {
+            if constexpr (HALVES) words[i] = part[2 * i] | (uint32_t)part[2 * i + 1] << 16;
+            else words[i] = part[i];
         }
         return words;
     }
 };
 
-// What DEPTH elements of k add to places, in LDS.
-template <class T, int DEPTH> struct KTable {
+// How operands are read: the image element by element, with a bit for each tap (MASKED) or by comparing coordinates
+// (COMPARED), or a chunk at once; the matrix a chunk at once but for ELEMENTS, whose image is compared.
+enum class Gather { MASKED, COMPARED, VECTORS, ELEMENTS };
+
+// What ENTRIES elements of k, of several K-blocks, add to places, in LDS.
+template <class T> struct KTable {
+    static constexpr int ENTRIES = 64;
     // A tap that rows have no bit for but the one that is set: k ends before it.
     static constexpr uint32_t BEYOND = 31;
     struct Image {
@@ -151,9 +156,9 @@ template <class T, int DEPTH> struct KTable {
     struct Compared {
         int32_t z, y, x, reserved;
     };
-    static constexpr int IMAGE = 0, MATRIX = DEPTH * (int)sizeof(Image),
-                         COMPARED = MATRIX + DEPTH * (int)sizeof(Matrix),
-                         BYTES = COMPARED + DEPTH * (int)sizeof(Compared);
+    static constexpr int IMAGE = 0, MATRIX = ENTRIES * (int)sizeof(Image),
+                         COMPARED = MATRIX + ENTRIES * (int)sizeof(Matrix),
+                         BYTES = COMPARED + ENTRIES * (int)sizeof(Compared);
 
     // Those of a k that is even, and of the next.
     template <class V> struct Two {
@@ -174,7 +179,7 @@ template <class T, int DEPTH> struct KTable {
     static __device__ __forceinline__ void write(LdsBytes table, const ConvolutionProblem &p, const Phase &phase,
                                                  uint32_t begin, uint32_t end) {
         uint32_t i = threadIdx.x, number = begin + i;
-        if (i >= DEPTH) return;
+        if (i >= ENTRIES) return;
         bool is_there = number < end;
         Place k = phase.k(p, is_there ? number : 0);
         Coordinates at = k_coordinates(p, k);
@@ -205,20 +210,20 @@ template <class T, int ROWS, class S, bool BY_ROWS> struct Chunks {
 };
 
 // Rows that are gathered from the image.
-template <class T, int ROWS, class S, bool VECTORS> struct ImageBlock {
+template <class T, int ROWS, class S, Gather GATHER> struct ImageBlock {
+    static constexpr bool VECTORS = GATHER == Gather::VECTORS, MASKED = GATHER == Gather::MASKED;
     using Stage = typename S::template Stage<T, ROWS>;
     using Mine = Chunks<T, ROWS, S, !VECTORS>;
     static constexpr int V = VEC16<T>, DEPTH = S::STAGE_BYTES / (int)sizeof(T);
-    using Table = KTable<T, DEPTH>;
+    using Table = KTable<T>;
 
     GatheredMemory memory;
     uint32_t offset[Mine::OWN_ROWS], outside[Mine::OWN_ROWS];
     Coordinates at[Mine::OWN_ROWS];
-    Chunk<T> held[Mine::COUNT];
-    bool is_masked;
+    Chunk<T, !VECTORS> held[Mine::COUNT];
 
     __device__ __forceinline__ ImageBlock(const ConvolutionProblem &p, const Phase &phase, uint32_t first_row)
-        : memory((const T *)p.image + phase.image), is_masked(p.is_masked) {
+        : memory((const T *)p.image + phase.image) {
 #pragma unroll
         for (int i = 0; i < Mine::OWN_ROWS; i++) {
             uint32_t number = first_row + Mine::row(i);
@@ -228,7 +233,7 @@ template <class T, int ROWS, class S, bool VECTORS> struct ImageBlock {
             uint32_t in_image = row.outer * (uint32_t)p.image_row + image_offset<uint32_t>(p, at[i]);
             offset[i] = in_image * (uint32_t)sizeof(T);
             if (!is_there) at[i].x = OUTSIDE;
-            outside[i] = is_masked ? mask(p, phase, at[i]) : 0;
+            if constexpr (MASKED) outside[i] = mask(p, phase, at[i]);
         }
     }
 
@@ -255,105 +260,88 @@ template <class T, int ROWS, class S, bool VECTORS> struct ImageBlock {
         return mask >> tap & 1 ? ~0u : 0;
 #endif
     }
-    __device__ __forceinline__ uint32_t compared(const ConvolutionProblem &p, int row, const Coordinates &k) const {
-        return is_inside(p, at[row], k) ? 0 : ~0u;
+    // The offset of row `row`'s element k, which `entry` of the table says.
+    __device__ __forceinline__ uint32_t place(const ConvolutionProblem &p, LdsBytes table, int row, uint32_t k,
+                                              const typename Table::Image &entry) const {
+        uint32_t from = offset[row] + entry.offset;
+        if constexpr (MASKED) return from | bit_of(outside[row], entry.tap);
+        // Bits, and no branch.
+        Coordinates by = Table::compared(table, k);
+        bool z = (uint32_t)(at[row].z + by.z) < (uint32_t)p.z.size,
+             y = (uint32_t)(at[row].y + by.y) < (uint32_t)p.y.size,
+             x = (uint32_t)(at[row].x + by.x) < (uint32_t)p.x.size;
+        return (z & y & x) ? from : GatheredMemory::NOWHERE;
     }
 
-    // Reads the K-block whose elements of k are in the table.
-    __device__ __forceinline__ void load(const ConvolutionProblem &p, LdsBytes table) {
-        if (VECTORS || !is_masked) load_compared(p, table);
-        else load_masked(table);
+    // Reads the K-block whose elements of k are in the table from `k_block` on.
+    __device__ __forceinline__ void load(const ConvolutionProblem &p, LdsBytes table, uint32_t k_block) {
+#pragma unroll
+        for (int i = 0; i < Mine::COUNT; i++) {
+            uint32_t first = k_block + Mine::chunk(i) * V;
+            if constexpr (VECTORS) {
+                held[i].read(memory, place(p, table, i, first, Table::images(table, first).v[0]));
+            } else {
+#pragma unroll
+                for (int j = 0; j < V; j += 2) {
+                    auto k = Table::images(table, first + j);
+#pragma unroll
+                    for (int e = 0; e < 2; e++)
+                        held[i].gather(j + e, memory, place(p, table, 0, first + j + e, k.v[e]));
+                }
+            }
+        }
     }
     // Writes what was read to LDS.
     __device__ __forceinline__ void stage(LdsBytes to) const {
 #pragma unroll
         for (int i = 0; i < Mine::COUNT; i++)
-            Stage::store(to + Stage::lds_offset(Mine::row(i), Mine::chunk(i) * Stage::OF_VECTOR),
-                         held[i].words(!VECTORS));
-    }
-
-private:
-    __device__ __forceinline__ void load_masked(LdsBytes table) {
-#pragma unroll
-        for (int i = 0; i < Mine::COUNT; i++)
-#pragma unroll
-            for (int j = 0; j < V; j += 2) {
-                auto k = Table::images(table, Mine::chunk(i) * V + j);
-#pragma unroll
-                for (int e = 0; e < 2; e++)
-                    held[i].gather(j + e, memory, (offset[0] + k.v[e].offset) | bit_of(outside[0], k.v[e].tap));
-            }
-    }
-    __device__ __forceinline__ void load_compared(const ConvolutionProblem &p, LdsBytes table) {
-#pragma unroll
-        for (int i = 0; i < Mine::COUNT; i++) {
-            if constexpr (VECTORS) {
-                uint32_t k = Mine::chunk(i) * V;
-                auto coordinates = Table::compared(table, k);
-                held[i].read(memory, (offset[i] + Table::images(table, k).v[0].offset) | compared(p, i, coordinates));
-            } else {
-#pragma unroll
-                for (int j = 0; j < V; j += 2) {
-                    uint32_t first = Mine::chunk(i) * V + j;
-                    auto k = Table::images(table, first);
-#pragma unroll
-                    for (int e = 0; e < 2; e++)
-                        held[i].gather(j + e, memory,
-                                       (offset[0] + k.v[e].offset) | compared(p, 0, Table::compared(table, first + e)));
-                }
-            }
-        }
+            Stage::store(to + Stage::lds_offset(Mine::row(i), Mine::chunk(i) * Stage::OF_VECTOR), held[i].words());
     }
 };
 
 // Columns of the matrix.
-template <class T, int COLUMNS, class S> struct MatrixBlock {
+template <class T, int COLUMNS, class S, Gather GATHER> struct MatrixBlock {
+    static constexpr bool VECTORS = GATHER != Gather::ELEMENTS;
     using Stage = typename S::template Stage<T, COLUMNS>;
-    using ByVectors = Chunks<T, COLUMNS, S, false>;
-    using ByElements = Chunks<T, COLUMNS, S, true>;
-    static constexpr int V = VEC16<T>, DEPTH = S::STAGE_BYTES / (int)sizeof(T), COUNT = ByVectors::COUNT;
-    using Table = KTable<T, DEPTH>;
+    using Mine = Chunks<T, COLUMNS, S, !VECTORS>;
+    static constexpr int V = VEC16<T>, DEPTH = S::STAGE_BYTES / (int)sizeof(T);
+    using Table = KTable<T>;
 
     GatheredMemory memory;
-    uint32_t offset[COUNT], outside[COUNT];
-    Chunk<T> held[COUNT];
-    bool has_vectors;
+    uint32_t offset[Mine::OWN_ROWS], outside[Mine::OWN_ROWS];
+    Chunk<T, !VECTORS> held[Mine::COUNT];
 
     __device__ __forceinline__ MatrixBlock(const ConvolutionProblem &p, const Phase &phase, uint32_t first_column)
-        : memory((const T *)p.matrix + phase.matrix), has_vectors(p.has_vectors) {
+        : memory((const T *)p.matrix + phase.matrix) {
 #pragma unroll
-        for (int i = 0; i < COUNT; i++) {
-            uint32_t column = first_column + (has_vectors ? ByVectors::row(i) : ByElements::row(i));
+        for (int i = 0; i < Mine::OWN_ROWS; i++) {
+            uint32_t column = first_column + Mine::row(i);
             offset[i] = column * (uint32_t)p.matrix_column * (uint32_t)sizeof(T);
             outside[i] = column < p.columns ? 0 : ~0u;
         }
     }
 
-    __device__ __forceinline__ void load(LdsBytes table) {
-        if (has_vectors) {
+    __device__ __forceinline__ void load(LdsBytes table, uint32_t k_block) {
 #pragma unroll
-            for (int i = 0; i < COUNT; i++) {
-                auto k = Table::matrices(table, ByVectors::chunk(i) * V).v[0];
+        for (int i = 0; i < Mine::COUNT; i++) {
+            uint32_t first = k_block + Mine::chunk(i) * V;
+            if constexpr (VECTORS) {
+                auto k = Table::matrices(table, first).v[0];
                 held[i].read(memory, (offset[i] + k.offset) | k.outside | outside[i]);
-            }
-        } else {
-#pragma unroll
-            for (int i = 0; i < COUNT; i++)
+            } else {
 #pragma unroll
                 for (int j = 0; j < V; j += 2) {
-                    auto k = Table::matrices(table, ByElements::chunk(i) * V + j);
+                    auto k = Table::matrices(table, first + j);
 #pragma unroll
                     for (int e = 0; e < 2; e++)
                         held[i].gather(j + e, memory, (offset[0] + k.v[e].offset) | k.v[e].outside | outside[0]);
                 }
+            }
         }
     }
     __device__ __forceinline__ void stage(LdsBytes to) const {
 #pragma unroll
-        for (int i = 0; i < COUNT; i++) {
-            uint32_t row = has_vectors ? ByVectors::row(i) : ByElements::row(i),
-                     chunk = has_vectors ? ByVectors::chunk(i) : ByElements::chunk(i);
-            Stage::store(to + Stage::lds_offset(row, chunk * Stage::OF_VECTOR), held[i].words(!has_vectors));
-        }
+        for (int i = 0; i < Mine::COUNT; i++)
+            Stage::store(to + Stage::lds_offset(Mine::row(i), Mine::chunk(i) * Stage::OF_VECTOR), held[i].words());
     }
 };

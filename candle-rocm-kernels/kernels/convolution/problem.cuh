@@ -94,10 +94,6 @@ struct ConvolutionProblem {
     // k is summed in so many splits (the grid's y), each of k_per_split, a multiple of 128 bytes of it.
     uint32_t splits;
     uint32_t k_per_split;
-    // Taps are at most 31, so that a row can have a bit for each.
-    uint32_t is_masked;
-    // 16 bytes of k of a column of the matrix lie together.
-    uint32_t has_vectors;
     uint32_t store;
     uint32_t activation;
     TileOrder order;

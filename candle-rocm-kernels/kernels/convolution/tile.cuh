@@ -3,7 +3,7 @@
 //
 //   for each K-block of k:
 //     load     the next K-block, image and matrix -> registers
-//     table    what the elements of the one after that add to places -> LDS
+//     table    what the elements of some that follow add to places -> LDS   (of one in several)
 //     multiply this K-block, LDS -> registers -> sums
 //     stage    the next K-block, registers -> LDS   (the buffer that is not being read)
 //   store      sums -> LDS -> result
@@ -15,11 +15,11 @@
 #include "convolution/vector_atom.cuh"
 #include "matmul/main_loop/tile.cuh"
 
-template <class T, class S, bool VECTORS> struct ConvolutionLoop {
+template <class T, class S, Gather GATHER> struct ConvolutionLoop {
     using Atom = MmaAtom<T>;
     using Sum = typename Product<T>::Sum;
-    using Image = ImageBlock<T, S::M, S, VECTORS>;
-    using Matrix = MatrixBlock<T, S::N, S>;
+    using Image = ImageBlock<T, S::M, S, GATHER>;
+    using Matrix = MatrixBlock<T, S::N, S, GATHER>;
     using Table = typename Image::Table;
     static constexpr int DEPTH = Image::DEPTH, BUFFER = Image::Stage::BYTES + Matrix::Stage::BYTES;
     static constexpr int TABLES = 2 * BUFFER, OPERANDS = TABLES;
@@ -27,7 +27,10 @@ template <class T, class S, bool VECTORS> struct ConvolutionLoop {
     static constexpr int ROWS_AT = TABLES + 2 * Table::BYTES, LDS_BYTES = ROWS_AT + S::M * 4;
     static constexpr int STEPS = Image::Stage::CHUNKS / Atom::STEP_CHUNKS, STEPS_UNROLLED = Atom::UNROLLED ? STEPS : 1;
     static_assert(Tile::LDS_BYTES == OPERANDS && LDS_BYTES <= LDS_MOST, "results fit where operands were");
-    static_assert(!Tile::UNEVEN && DEPTH <= S::THREADS, "a thread for each element of a table");
+    // K-blocks of a table.
+    static constexpr uint32_t OF_TABLE = Table::ENTRIES / DEPTH;
+    static_assert(!Tile::UNEVEN && Table::ENTRIES <= S::THREADS && OF_TABLE >= 2,
+                  "a thread for each element of a table");
 
     const ConvolutionProblem &p;
     const Phase &phase;
@@ -36,14 +39,16 @@ template <class T, class S, bool VECTORS> struct ConvolutionLoop {
     Matrix &matrix;
     Tile &tile;
 
-    __device__ __forceinline__ LdsBytes table(uint32_t k_block) const {
-        return lds + TABLES + k_block % 2 * Table::BYTES;
+    __device__ __forceinline__ LdsBytes table(uint32_t number) const {
+        return lds + TABLES + number % 2 * Table::BYTES;
     }
     __device__ __forceinline__ LdsBytes buffer(uint32_t k_block) const { return lds + k_block % 2 * BUFFER; }
 
     __device__ __forceinline__ void load(uint32_t k_block) {
-        image.load(p, table(k_block));
-        matrix.load(table(k_block));
+        LdsBytes of = table(k_block / OF_TABLE);
+        uint32_t first = k_block % OF_TABLE * DEPTH;
+        image.load(p, of, first);
+        matrix.load(of, first);
     }
     __device__ __forceinline__ void stage(uint32_t k_block) {
         image.stage(buffer(k_block));
@@ -71,7 +76,6 @@ template <class T, class S, bool VECTORS> struct ConvolutionLoop {
         uint32_t k_blocks = ceil_div(end - begin, (uint32_t)DEPTH);
         if (k_blocks == 0) return;
         Table::write(table(0), p, phase, begin, end);
-        Table::write(table(1), p, phase, begin + DEPTH, end);
         lds_barrier();
         load(0);
         stage(0);
@@ -81,7 +85,11 @@ template <class T, class S, bool VECTORS> struct ConvolutionLoop {
             bool more = k_block + 1 < k_blocks;
             if (more) {
                 load(k_block + 1);
-                Table::write(table(k_block), p, phase, begin + (k_block + 2) * DEPTH, end);
+                // The next table, when nobody reads the one before this any more.
+                if (k_block % OF_TABLE == 0) {
+                    uint32_t next = k_block / OF_TABLE + 1;
+                    Table::write(table(next), p, phase, begin + next * Table::ENTRIES, end);
+                }
                 opt_barrier_schedule();
             }
             multiply(k_block);
@@ -205,11 +213,10 @@ __device__ __forceinline__ void store_convolution(const Loop &loop, uint32_t fir
     }
 }
 
-// Grid: x tiles, y splits of k, z groups of each phase. Workgroup: S::THREADS. VECTORS says that 16 bytes of k of a row
-// lie together in the image.
-template <class T, class S, bool VECTORS> __device__ __forceinline__ void convolution_tile(
+// Grid: x tiles, y splits of k, z groups of each phase. Workgroup: S::THREADS.
+template <class T, class S, Gather GATHER> __device__ __forceinline__ void convolution_tile(
     const ConvolutionProblem &p) {
-    using Loop = ConvolutionLoop<T, S, VECTORS>;
+    using Loop = ConvolutionLoop<T, S, GATHER>;
     __shared__ char lds_array[Loop::LDS_BYTES] __attribute__((aligned(128)));
     TileIndex index = tile_index(p.order, blockIdx.x);
     uint32_t first_row = index.m * S::M, first_column = index.n * S::N, split = p.splits > 1 ? blockIdx.y : 0;

@@ -76,6 +76,10 @@ pub const SCALAR_SPILLS: &[(&str, &str)] = &[
     ),
     ("matmul_f64", "ocml's f64 erf and exp likewise"),
     (
+        "convolution_",
+        "sizes and distances along three axes, which each K-block needs",
+    ),
+    (
         "layernorm_bf16",
         "more masks of lanes than scalar registers",
     ),

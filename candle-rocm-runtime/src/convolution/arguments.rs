@@ -1,6 +1,6 @@
 //! The kernels' parameters: a convolution as a product of rows, columns and k.
 
-use candle_rocm_kernels::convolution::{Store, MOST_MASKED_TAPS};
+use candle_rocm_kernels::convolution::{Gather, Store, MOST_MASKED_TAPS};
 use candle_rocm_kernels::order::{Divisor, TileOrder};
 
 use super::description::{Axis, Convolution, Epilogue, Operands, Operation};
@@ -69,8 +69,6 @@ candle_rocm_kernels::kernel_argument! { CONVOLUTION_PROBLEM,
         pub depth: u32,
         pub splits: u32,
         pub k_per_split: u32,
-        pub is_masked: u32,
-        pub has_vectors: u32,
         pub store: u32,
         pub activation: u32,
         pub order: TileOrder,
@@ -336,8 +334,6 @@ impl ConvolutionArguments {
             depth: (outers[1] as u64 * product(1)) as u32,
             splits: 1,
             k_per_split: 0,
-            is_masked: u32::from(product(1) <= MOST_MASKED_TAPS),
-            has_vectors: 0,
             store: Store::ElementsOfRows as u32,
             activation: epilogue.activation.number(),
             order: TileOrder::default(),
@@ -385,8 +381,8 @@ impl ConvolutionArguments {
         }
     }
 
-    /// Chooses the order of k, for vectors of so many elements; returns whether the image has them.
-    pub(super) fn choose_vectors(&mut self, vector: u64) -> bool {
+    /// Chooses the order of k, for vectors of so many elements, and how operands are read.
+    pub(super) fn choose_gather(&mut self, vector: u64) -> Gather {
         let outers = self.k_outers.value.into();
         let of_image = |arguments: &Self| {
             let directions = [Direction(outers, arguments.image_k)];
@@ -416,8 +412,13 @@ impl ConvolutionArguments {
         let by_outer =
             has_image || (of_matrix(self, true) && (self.image_k == 1 || !of_matrix(self, false)));
         self.k_by_outer = by_outer.into();
-        self.has_vectors = of_matrix(self, by_outer).into();
-        has_image
+        let taps = self.axes().map(|axis| axis.most()[1]);
+        match (of_matrix(self, by_outer), has_image) {
+            (false, _) => Gather::Elements,
+            (true, true) => Gather::Vectors,
+            _ if taps.into_iter().product::<u64>() <= MOST_MASKED_TAPS => Gather::Masked,
+            _ => Gather::Compared,
+        }
     }
 
     /// Whether neighbours of the result are columns, or groups.

@@ -1,5 +1,6 @@
 //! Giving a convolution to a stream.
 
+use candle_rocm_kernels::convolution::Gather;
 use candle_rocm_kernels::{convolution, CONVOLUTION};
 
 use super::arguments::ConvolutionArguments;
@@ -122,6 +123,12 @@ pub fn kernels(of: &Convolution, operands: &Operands, gpu: Gpu) -> Vec<Kernel> {
     Kernel::all(of, &arguments, gpu, is_within(of))
 }
 
+/// The one of [`kernels`] that is chosen.
+pub fn chosen(of: &Convolution, operands: &Operands, gpu: Gpu) -> Kernel {
+    let arguments = ConvolutionArguments::new(of, operands, &Epilogue::default());
+    Kernel::new(of, &arguments, gpu, is_within(of))
+}
+
 /// Finds the kernels for a checked convolution: this one, or the best.
 fn prepare(
     stream: &Stream,
@@ -134,12 +141,12 @@ fn prepare(
     let gpu = Gpu::from(context.info());
     let vector = u64::from(16 / of.dtype.bytes());
     let mut arguments = ConvolutionArguments::new(of, operands, epilogue);
-    let mut vectors = arguments.choose_vectors(vector);
+    let mut gather = arguments.choose_gather(vector);
     arguments.choose_store(vector);
     let best = || Kernel::new(of, &arguments, gpu, is_within(of));
     let kernel = kernel.unwrap_or_else(best);
     let transpose = match kernel {
-        Kernel::Tile { .. } if arguments.has_vectors == 0 => Transpose::of(stream, of, vector)?,
+        Kernel::Tile { .. } if gather == Gather::Elements => Transpose::of(stream, of, vector)?,
         _ => None,
     };
     if let Some(transpose) = &transpose {
@@ -150,10 +157,10 @@ fn prepare(
         };
         arguments = ConvolutionArguments::new(&Transpose::turned(of), &there, epilogue);
         transpose.set_groups(&mut arguments);
-        vectors = arguments.choose_vectors(vector);
+        gather = arguments.choose_gather(vector);
         arguments.choose_store(vector);
     }
-    let (name, threads) = kernel.name(of.dtype, vectors);
+    let (name, threads) = kernel.name(of.dtype, gather);
     let matrices = arguments.matrices();
     let is_tile = matches!(kernel, Kernel::Tile { .. });
     if is_tile && matrices > MOST_MATRICES {

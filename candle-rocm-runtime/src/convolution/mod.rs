@@ -17,4 +17,4 @@ mod transpose;
 
 pub use candle_rocm_kernels::matmul::Dtype;
 pub use description::{Activation, Axis, Convolution, Epilogue, Operands, Operation, Strides};
-pub use launch::{convolve, convolve_by, kernels};
+pub use launch::{chosen, convolve, convolve_by, kernels};

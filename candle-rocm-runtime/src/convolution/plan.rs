@@ -1,6 +1,6 @@
 //! Which kernel makes a convolution, and in how many splits of k.
 
-use candle_rocm_kernels::convolution::{self, Shape, MOST_BYTES, THREADS};
+use candle_rocm_kernels::convolution::{self, Gather, Shape, MOST_BYTES, THREADS};
 use candle_rocm_kernels::matmul::Dtype;
 use candle_rocm_kernels::split::{Split, Splits};
 use rocm_gpus::costs;
@@ -8,7 +8,7 @@ use rocm_gpus::costs;
 use super::arguments::ConvolutionArguments;
 use super::description::{Convolution, Operation};
 use crate::plan::gpu::Gpu;
-use crate::plan::roofline::{memory_cycles, Roofline};
+use crate::plan::roofline::{memory_cycles, overlapped, Roofline};
 
 /// Multiply-adds of an element of the result below which a product's tile would be filled by nothing: groups of so few
 /// channels have the kernel without products.
@@ -160,7 +160,10 @@ impl Kernel {
         let rate = f64::from(rates[0].max(rates[1]).max(1));
         let (rows, columns) = (f64::from(shape.tile.rows), f64::from(shape.tile.columns));
         let bytes = f64::from(dtype.bytes());
-        let of_k = (rows * columns / rate).max((rows + columns) * bytes / costs::CACHE_RATE.value);
+        let of_k = overlapped(
+            rows * columns / rate,
+            (rows + columns) * bytes / costs::CACHE_RATE.value,
+        );
         let [tiles_m, tiles_n] = Self::tiles(shape, arguments);
         let lds = 2 * (shape.tile.rows + shape.tile.columns) * shape.depth * dtype.bytes() * 5 / 4;
         let resident = (unit.lds / u64::from(lds))
@@ -188,11 +191,11 @@ impl Kernel {
             .time(|workgroups| (workgroups as f64 * of_k * depth).max(latency) + costs::ENDS.value)
     }
 
-    /// The kernel's name and its work-items; `vectors` of the image.
-    pub(super) fn name(&self, dtype: Dtype, vectors: bool) -> (String, u32) {
+    /// The kernel's name and its work-items.
+    pub(super) fn name(&self, dtype: Dtype, gather: Gather) -> (String, u32) {
         match self {
             Self::Tile { shape, .. } => (
-                convolution::kernel_name(dtype, shape.tile, vectors),
+                convolution::kernel_name(dtype, shape.tile, gather),
                 shape.threads,
             ),
             Self::Direct => (convolution::direct_name(dtype), THREADS),
