@@ -6,10 +6,12 @@
 #include "elementwise/elementwise.cuh"
 #include "indexing/ordered_updates.cuh"
 
-// How these are launched: launch_heuristics.rs says what the words mean. An element costs more than a load and a store.
-// Updates share an output's as well, and are compiled for no larger workgroups.
+// How these are launched: launch_heuristics.rs says what the words mean. An element costs more than a load and a store,
+// but for index_select, which moves vectors or several elements a thread. Updates share an output's as well, and are
+// compiled for no larger workgroups.
 #define LAUNCHES(X, EVERY)             \
     EVERY(AnyGrid, 1, Sizes, 0)        \
+    X(is, AnyGrid, 4, Sizes, 0)        \
     X(ia, AnyGrid, 1, Shared, 1, 4, 7) \
     X(s, AnyGrid, 1, Shared, 3, 4, 6)  \
     X(sa, AnyGrid, 1, Shared, 3, 4, 6)
