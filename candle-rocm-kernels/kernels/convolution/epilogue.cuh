@@ -1,4 +1,5 @@
-// What is done to a convolution's sums on their way to the result: alpha, beta, bias, activation, residual, one rounding.
+// What is done to a convolution's sums on their way to the result: alpha, beta, bias, activation, residual, one
+// rounding.
 #pragma once
 #include "convolution/places.cuh"
 #include "matmul/matmul_vectors.cuh"
