@@ -13,7 +13,9 @@ pub(super) fn composed(call: &Call) -> Result<Tensor> {
     if dims.contains(&0) {
         return empty(call.x, &shape);
     }
-    let (x, weight) = (wide(call.x)?, wide(call.weight)?);
+    // Candle's CPU selects by index from contiguous tensors alone.
+    let x = wide(call.x)?.contiguous()?;
+    let weight = wide(call.weight)?.contiguous()?;
     let y = match call.is_transposed {
         false => correlate(&x, &weight, &call.axes, call.groups, &dims)?,
         true => transposed(&x, &weight, call, &dims)?,
