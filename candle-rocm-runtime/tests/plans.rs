@@ -21,7 +21,17 @@ const GPUS: [(&str, u32); 6] = [
 
 /// By family: the plans of each of [`GPUS`].
 const RECORDED: [(&str, [u64; 6]); 6] = [
-    ("convolution", [0; 6]),
+    (
+        "convolution",
+        [
+            0x942f341523a83cdc,
+            0x8ff7c6fa1ad1af0b,
+            0x1dbf42916023f990,
+            0xb0478b8d69966ddf,
+            0xa50307d355f92247,
+            0x267c5c07301de4e2,
+        ],
+    ),
     (
         "gemm",
         [

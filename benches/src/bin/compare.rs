@@ -180,6 +180,23 @@ impl Run {
     }
 }
 
+/// How cases are measured.
+fn plan(args: &Run) -> Plan {
+    Plan {
+        settings: if args.smallest {
+            Settings::emulator()
+        } else {
+            Settings {
+                prompt: args.prompt,
+                decode: args.decode,
+                ..Settings::gpu()
+            }
+        },
+        rounds: if args.smallest { 1 } else { args.rounds },
+        patience: Duration::from_millis(1500),
+    }
+}
+
 fn run(args: &Run) -> Result<()> {
     let began = Instant::now();
     let mut entries = args.entries()?;
@@ -211,19 +228,7 @@ fn run(args: &Run) -> Result<()> {
     if args.missing {
         entries.retain(|entry| results.rows.iter().all(|row| row.case != entry.case));
     }
-    let plan = Plan {
-        settings: if args.smallest {
-            Settings::emulator()
-        } else {
-            Settings {
-                prompt: args.prompt,
-                decode: args.decode,
-                ..Settings::gpu()
-            }
-        },
-        rounds: if args.smallest { 1 } else { args.rounds },
-        patience: Duration::from_millis(1500),
-    };
+    let plan = plan(args);
     let progress = ProgressBar::new(entries.len() as u64);
     progress.set_style(ProgressStyle::with_template(
         "{pos}/{len} {elapsed} (left {eta}) {wide_msg}",

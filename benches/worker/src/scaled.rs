@@ -5,7 +5,8 @@ use candle_core::{DType, Result, Tensor};
 use candle_rocm_backend::fp8::{self, ScaleFormat};
 use candle_rocm_backend::grouped::{self, RowGroups};
 
-use crate::chain::Made;
+/// A link of a chain, made: what it does to a matrix.
+pub type Made = Box<dyn Fn(&Tensor) -> Result<Tensor>>;
 
 type Make = fn(&Tensor) -> Result<Made>;
 

@@ -3,7 +3,7 @@
 use candle_rocm_kernels::convolution::{Gather, Store, MOST_MASKED_TAPS};
 use candle_rocm_kernels::order::{Divisor, TileOrder};
 
-use super::description::{Axis, Convolution, Epilogue, Operands, Operation};
+use super::description::{Axis, Convolution, Epilogue, Operands, Operation, Strides};
 use crate::base::dtype::DeviceRepr;
 
 candle_rocm_kernels::kernel_argument! { CONVOLUTION_AXIS,
@@ -230,6 +230,50 @@ fn is_aligned(address: u64) -> bool {
     address % 16 == 0
 }
 
+/// Two distances in elements.
+type Pair = [usize; 2];
+
+/// Of image, matrix and result: elements between outer numbers of rows and of k, of k and columns, of rows and columns;
+/// and between the groups of each.
+fn distances(
+    of: &Convolution,
+    [image, matrix, result]: [&Strides; 3],
+) -> (Pair, Pair, Pair, [usize; 3]) {
+    let [inputs, outputs] = of.of_group();
+    match of.operation {
+        Operation::Forward => (
+            [image.batch, image.channel],
+            [matrix.channel, matrix.batch],
+            [result.batch, result.channel],
+            [
+                inputs * image.channel,
+                outputs * matrix.batch,
+                outputs * result.channel,
+            ],
+        ),
+        Operation::Data => (
+            [image.batch, image.channel],
+            [matrix.batch, matrix.channel],
+            [result.batch, result.channel],
+            [
+                outputs * image.channel,
+                outputs * matrix.batch,
+                inputs * result.channel,
+            ],
+        ),
+        Operation::Weights => (
+            [image.channel, image.batch],
+            [matrix.batch, matrix.channel],
+            [result.channel, result.batch],
+            [
+                inputs * image.channel,
+                outputs * matrix.channel,
+                outputs * result.batch,
+            ],
+        ),
+    }
+}
+
 impl ConvolutionArguments {
     /// A checked convolution, without tiles and with k in one split.
     pub(super) fn new(of: &Convolution, operands: &Operands, epilogue: &Epilogue) -> Self {
@@ -266,40 +310,7 @@ impl ConvolutionArguments {
         };
         let [z, y_axis, x_axis] =
             [0, 1, 2].map(|i| make(&of.axes[i], tensors.map(|tensor| tensor.axes[i])));
-        // Elements between outer numbers of rows and k, columns, and groups.
-        let [image, matrix, result] = tensors;
-        let (rows_k, matrix_kc, result_rc, groups) = match of.operation {
-            Operation::Forward => (
-                [image.batch, image.channel],
-                [matrix.channel, matrix.batch],
-                [result.batch, result.channel],
-                [
-                    inputs * image.channel,
-                    outputs * matrix.batch,
-                    outputs * result.channel,
-                ],
-            ),
-            Operation::Data => (
-                [image.batch, image.channel],
-                [matrix.batch, matrix.channel],
-                [result.batch, result.channel],
-                [
-                    outputs * image.channel,
-                    outputs * matrix.batch,
-                    inputs * result.channel,
-                ],
-            ),
-            Operation::Weights => (
-                [image.channel, image.batch],
-                [matrix.batch, matrix.channel],
-                [result.channel, result.batch],
-                [
-                    inputs * image.channel,
-                    outputs * matrix.channel,
-                    outputs * result.batch,
-                ],
-            ),
-        };
+        let (rows_k, matrix_kc, result_rc, groups) = distances(of, tensors);
         let most = [z.most(), y_axis.most(), x_axis.most()];
         let product = |i: usize| most.iter().map(|most| most[i]).product::<u64>();
         let mut arguments = Self {

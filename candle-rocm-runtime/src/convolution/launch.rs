@@ -129,6 +129,75 @@ pub fn chosen(of: &Convolution, operands: &Operands, gpu: Gpu) -> Kernel {
     Kernel::new(of, &arguments, gpu, is_within(of))
 }
 
+/// Workgroups for so many elements, an element a thread, as many at most as fill the GPU some times.
+fn on_units(elements: u64, gpu: Gpu) -> u32 {
+    let most = gpu.units() * WORKGROUPS_PER_UNIT;
+    let all = elements.div_ceil(convolution::THREADS.into());
+    all.clamp(1, most) as u32
+}
+
+/// A grid along x alone.
+fn line(workgroups: u32, threads: u32) -> LaunchConfig {
+    LaunchConfig {
+        grid_dim: (workgroups, 1, 1),
+        block_dim: (threads, 1, 1),
+        shared_mem_bytes: 0,
+    }
+}
+
+/// The grid of a kernel; tiles get their order and splits.
+fn grid(
+    kernel: Kernel,
+    arguments: &mut ConvolutionArguments,
+    gpu: Gpu,
+    (threads, vector): (u32, u64),
+) -> Result<LaunchConfig> {
+    let matrices = arguments.matrices();
+    let elements = u64::from(arguments.rows) * u64::from(arguments.columns);
+    Ok(match kernel {
+        Kernel::Tile {
+            shape,
+            splits,
+            k_per_split,
+        } => {
+            let tiles = Kernel::tiles(&shape, arguments);
+            let [Ok(_), Ok(_)] = tiles.map(i32::try_from) else {
+                return Err(Error::unsupported("it has more tiles than a launch"));
+            };
+            let of_tile = [shape.tile.rows, shape.tile.columns];
+            arguments.order = gpu.order(of_tile, tiles, gpu.units() * 2);
+            (arguments.splits, arguments.k_per_split) = (splits, k_per_split);
+            let all = i32::try_from(tiles[0] * tiles[1]);
+            let all = all.map_err(|_| Error::unsupported("it has more tiles than a launch"))?;
+            LaunchConfig {
+                grid_dim: (all as u32, splits, matrices as u32),
+                ..line(1, threads)
+            }
+        }
+        Kernel::Direct => {
+            let phases = matrices / u64::from(arguments.groups.value.max(1));
+            LaunchConfig {
+                grid_dim: (
+                    on_units(elements * matrices / phases, gpu),
+                    1,
+                    phases as u32,
+                ),
+                ..line(1, threads)
+            }
+        }
+        Kernel::Depthwise { .. } => {
+            let of_x = u64::from(arguments.x.rows.value).div_ceil(vector);
+            let of_y =
+                u64::from(arguments.y.rows.value).div_ceil(convolution::DEPTHWISE_LINES.into());
+            let planes = u64::from(arguments.row_outers.value) * u64::from(arguments.groups.value);
+            let all = (of_x * of_y * planes).div_ceil(convolution::THREADS.into());
+            let all = u32::try_from(all).ok().filter(|all| *all < 1 << 23);
+            let all = all.ok_or_else(|| Error::unsupported("it has more lines than a launch"))?;
+            line(all, threads)
+        }
+    })
+}
+
 /// Finds the kernels for a checked convolution: this one, or the best.
 fn prepare(
     stream: &Stream,
@@ -168,55 +237,13 @@ fn prepare(
             "{matrices} groups and phases of strides are more than the {MOST_MATRICES} of a launch"
         )));
     }
-    let on_units = |elements: u64| {
-        let most = gpu.units() * WORKGROUPS_PER_UNIT;
-        elements
-            .div_ceil(convolution::THREADS.into())
-            .clamp(1, most) as u32
-    };
-    let elements = u64::from(arguments.rows) * u64::from(arguments.columns);
-    let config = |x, y, z: u64, threads| LaunchConfig {
-        grid_dim: (x, y, z as u32),
-        block_dim: (threads, 1, 1),
-        shared_mem_bytes: 0,
-    };
-    let first = match kernel {
-        Kernel::Tile {
-            shape,
-            splits,
-            k_per_split,
-        } => {
-            let tiles = Kernel::tiles(&shape, &arguments);
-            let [Ok(_), Ok(_)] = tiles.map(i32::try_from) else {
-                return Err(Error::unsupported("it has more tiles than a launch"));
-            };
-            let of_tile = [shape.tile.rows, shape.tile.columns];
-            arguments.order = gpu.order(of_tile, tiles, gpu.units() * 2);
-            (arguments.splits, arguments.k_per_split) = (splits, k_per_split);
-            let all = i32::try_from(tiles[0] * tiles[1]);
-            let all = all.map_err(|_| Error::unsupported("it has more tiles than a launch"))?;
-            config(all as u32, splits, matrices, threads)
-        }
-        Kernel::Direct => {
-            let phases = matrices / u64::from(arguments.groups.value.max(1));
-            config(on_units(elements * matrices / phases), 1, phases, threads)
-        }
-        Kernel::Depthwise { .. } => {
-            let of_x = u64::from(arguments.x.rows.value).div_ceil(vector);
-            let of_y =
-                u64::from(arguments.y.rows.value).div_ceil(convolution::DEPTHWISE_LINES.into());
-            let planes = u64::from(arguments.row_outers.value) * u64::from(arguments.groups.value);
-            let all = (of_x * of_y * planes).div_ceil(convolution::THREADS.into());
-            let all = u32::try_from(all).ok().filter(|all| *all < 1 << 23);
-            let all = all.ok_or_else(|| Error::unsupported("it has more lines than a launch"))?;
-            config(all, 1, 1, threads)
-        }
-    };
+    let first = grid(kernel, &mut arguments, gpu, (threads, vector))?;
     let workspace = kernel.workspace(of.dtype, &arguments);
     let sum = match workspace {
         0 => None,
         _ => {
-            let config = config(on_units(elements * matrices), 1, 1, convolution::THREADS);
+            let elements = u64::from(arguments.rows) * u64::from(arguments.columns);
+            let config = line(on_units(elements * matrices, gpu), convolution::THREADS);
             let name = convolution::sum_name(of.dtype);
             Some(ReadyLaunch::of(context, &CONVOLUTION, &name, config)?)
         }

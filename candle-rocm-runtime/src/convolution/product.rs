@@ -25,13 +25,7 @@ pub(super) fn of(
     if of.in_channels == 0 || w.batch < of.in_channels || w.channel != 1 && of.in_channels > 1 {
         return None;
     }
-    let dtype = match of.dtype {
-        Dtype::F16 => GemmDtype::F16,
-        Dtype::BF16 => GemmDtype::BF16,
-        Dtype::F32 => GemmDtype::F32,
-        Dtype::F64 => GemmDtype::F64,
-        Dtype::I8 => return None,
-    };
+    let dtype = dtype_of(of.dtype)?;
     let no = Transpose::No;
     let problem = |ops, [m, n, k]: [usize; 3], operands: [u64; 3]| GemmProblem {
         alpha: epilogue.alpha,
@@ -86,6 +80,17 @@ pub(super) fn of(
     product.stride_b = 0;
     product.stride_c = i64::try_from(y.batch).ok()?;
     Some((product, gemm::Epilogue::default()))
+}
+
+/// The products' name for a dtype, if they have it.
+fn dtype_of(dtype: Dtype) -> Option<GemmDtype> {
+    match dtype {
+        Dtype::F16 => Some(GemmDtype::F16),
+        Dtype::BF16 => Some(GemmDtype::BF16),
+        Dtype::F32 => Some(GemmDtype::F32),
+        Dtype::F64 => Some(GemmDtype::F64),
+        Dtype::I8 => None,
+    }
 }
 
 /// Whether places follow one another, so many elements apart.

@@ -76,11 +76,11 @@ fn correlate(
     }
 }
 
-/// A transposed convolution is a convolution of x with stride - 1 zeros between its places and the taps turned round.
+/// A transposed convolution is a convolution of x with stride - 1 zeros between its places and the taps in reverse.
 fn transposed(x: &Tensor, weight: &Tensor, call: &Call, dims: &[usize]) -> Result<Tensor> {
     let (groups, inputs) = (call.groups, call.x.dims()[1] / call.groups);
     let outputs = weight.dims()[1];
-    let (mut spread, mut turned) = (x.clone(), weight.clone());
+    let (mut spread, mut reversed) = (x.clone(), weight.clone());
     let mut axes = Vec::new();
     for (i, axis) in call.axes.iter().enumerate() {
         let d = i + 2;
@@ -103,7 +103,7 @@ fn transposed(x: &Tensor, weight: &Tensor, call: &Call, dims: &[usize]) -> Resul
         let taken = indices(x, (cut.min(length)..length).map(between))?;
         let left = length.saturating_sub(cut);
         spread = spread.pad_with_zeros(d, 0, 1)?.index_select(&taken, d)?;
-        turned = turned.index_select(&indices(x, (0..axis.kernel).rev())?, d)?;
+        reversed = reversed.index_select(&indices(x, (0..axis.kernel).rev())?, d)?;
         axes.push(Axis {
             input: left,
             kernel: axis.kernel,
@@ -116,11 +116,11 @@ fn transposed(x: &Tensor, weight: &Tensor, call: &Call, dims: &[usize]) -> Resul
     }
     // (groups * inputs, outputs, taps) to (groups * outputs, inputs, taps).
     let taps: usize = weight.dims()[2..].iter().product();
-    let turned = turned
+    let reversed = reversed
         .contiguous()?
         .reshape((groups, inputs, outputs, taps))?;
     let mut of_weight = vec![groups * outputs, inputs];
     of_weight.extend(&weight.dims()[2..]);
-    let turned = turned.transpose(1, 2)?.contiguous()?.reshape(of_weight)?;
-    correlate(&spread, &turned, &axes, groups, dims)
+    let reversed = reversed.transpose(1, 2)?.contiguous()?.reshape(of_weight)?;
+    correlate(&spread, &reversed, &axes, groups, dims)
 }

@@ -87,41 +87,39 @@ fn channels_second(y: &Tensor) -> Result<Tensor> {
     y.permute(order)
 }
 
+/// The convolution that a call asks for, whose result lies as `of_result` says.
+fn described(call: &Call, of_result: Strides) -> Result<Convolution> {
+    let mut axes = [Axis::NONE; 3];
+    axes[3 - call.axes.len()..].copy_from_slice(&call.axes);
+    let (channels, results) = (call.x.dims()[1], call.channels());
+    let x = strides_of(call.x);
+    let (operation, in_channels, out_channels, inputs, outputs) = match call.is_transposed {
+        false => (Operation::Forward, channels, results, x, of_result),
+        true => (Operation::Data, results, channels, of_result, x),
+    };
+    Ok(Convolution {
+        operation,
+        dtype: dtype_of(call.x.dtype())?,
+        batch: call.x.dims()[0],
+        groups: call.groups,
+        in_channels,
+        out_channels,
+        axes,
+        inputs,
+        weights: strides_of(call.weight),
+        outputs,
+    })
+}
+
 /// The result of a call on a GPU.
 pub(super) fn launched(call: &Call, device: &CudaDevice) -> Result<Tensor> {
     let dims = call.dims();
     let is_last = is_channels_last(call.x);
-    let mut axes = [Axis::NONE; 3];
-    axes[3 - call.axes.len()..].copy_from_slice(&call.axes);
     let of_result = packed(&dims, is_last);
-    let (channels, results) = (call.x.dims()[1], call.channels());
-    let (x, weight) = (strides_of(call.x), strides_of(call.weight));
     let request = Request {
         name: call.name,
         is_transposed: call.is_transposed,
-        of: Convolution {
-            operation: match call.is_transposed {
-                false => Operation::Forward,
-                true => Operation::Data,
-            },
-            dtype: dtype_of(call.x.dtype())?,
-            batch: call.x.dims()[0],
-            groups: call.groups,
-            in_channels: if call.is_transposed {
-                results
-            } else {
-                channels
-            },
-            out_channels: if call.is_transposed {
-                channels
-            } else {
-                results
-            },
-            axes,
-            inputs: if call.is_transposed { of_result } else { x },
-            weights: weight,
-            outputs: if call.is_transposed { x } else { of_result },
-        },
+        of: described(call, of_result)?,
     };
     let is_tracked = call.is_tracked();
     let (activation, residual) = match is_tracked {

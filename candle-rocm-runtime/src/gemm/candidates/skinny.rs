@@ -87,8 +87,8 @@ fn splits_of(product: &Product, skinny: &SkinnyKernel, gpu: Gpu) -> [u64; 2] {
         None if alone => costs::SKINNY_SPLITS_ALONE,
         None => costs::SKINNY_SPLITS,
     };
-    let places = of_unit.value as u64 * gpu.units();
-    let filling = filling(places, workgroups, most);
+    let seats = of_unit.value as u64 * gpu.units();
+    let filling = filling(seats, workgroups, most);
     // Such kernels have the next step's vectors on their way (PREFETCH in skinny/product.cuh).
     let prefetch = skinny.op_a == Transpose::Yes && product.dtype.bytes() == 2 && !is_nvidia;
     let busy = if transposes_lines {
