@@ -230,6 +230,19 @@ fn is_aligned(address: u64) -> bool {
     address % 16 == 0
 }
 
+/// How far into the weights the first tap of a gradient of the data is: the last one along axes that are flipped.
+fn flipped_bytes(of: &Convolution) -> u64 {
+    if of.operation != Operation::Data {
+        return 0;
+    }
+    let last = |i: usize| match of.axes[i].is_flipped {
+        true => of.axes[i].kernel.saturating_sub(1) * of.weights.axes[i],
+        false => 0,
+    };
+    let elements: usize = (0..3).map(last).sum();
+    elements as u64 * u64::from(of.dtype.bytes())
+}
+
 /// Two distances in elements.
 type Pair = [usize; 2];
 
@@ -352,14 +365,7 @@ impl ConvolutionArguments {
         // Lanes of rows shall have neighbours in memory.
         let is_weights = of.operation == Operation::Weights;
         arguments.rows_by_outer = u32::from(is_weights && arguments.image_row == 1);
-        if of.operation == Operation::Data {
-            let last = |i: usize| match of.axes[i].is_flipped {
-                true => of.axes[i].kernel.saturating_sub(1) * w.axes[i],
-                false => 0,
-            };
-            let elements: usize = (0..3).map(last).sum();
-            arguments.matrix += elements as u64 * u64::from(of.dtype.bytes());
-        }
+        arguments.matrix += flipped_bytes(of);
         arguments
     }
 
