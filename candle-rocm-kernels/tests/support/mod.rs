@@ -13,6 +13,11 @@ use std::collections::BTreeMap;
 pub const SCALAR_SPILLS: &[(&str, &str)] = &[
     ("ia_", "masks of the lanes whose indices are queued"),
     ("sa_", "masks of the lanes whose indices are queued"),
+    (
+        "fast_sum_f8e4m3",
+        "masks of lanes of the vectors that are left",
+    ),
+    ("cumsum_columns_", "masks of lanes of a strip's rows"),
     ("radix_", "masks of the lanes that have the same digit"),
     (
         "uerf_f64",
