@@ -23,6 +23,13 @@ const DTYPES: [DType; 10] = [
     DType::F8E4M3,
 ];
 
+/// Those of which a device has tensors: Candle's CUDA backend converts nothing to i16 and i32. The kernels' own tests have
+/// these.
+fn dtypes(device: &Device) -> impl Iterator<Item = DType> + '_ {
+    let made = |dtype: &DType| !device.is_cuda() || !matches!(dtype, DType::I16 | DType::I32);
+    DTYPES.into_iter().filter(made)
+}
+
 fn device() -> Device {
     common::device().expect("a GPU")
 }
@@ -89,7 +96,7 @@ fn check_sort(x: &Tensor, k: usize) -> Result<()> {
 #[test]
 fn every_dtype_is_sorted_on_both_devices() -> Result<()> {
     for device in [device(), Device::Cpu] {
-        for dtype in DTYPES {
+        for dtype in dtypes(&device) {
             check_sort(&small(1, &[3, 2, 33], dtype, &device)?, 4)?;
         }
         check_sort(&small(2, &[1], DType::F32, &device)?, 1)?;
@@ -209,7 +216,7 @@ fn summed(x: &[f64], dims: &[usize], dim: usize) -> Vec<f64> {
 #[test]
 fn every_dimension_is_summed_on_both_devices() -> Result<()> {
     for device in [device(), Device::Cpu] {
-        for dtype in DTYPES {
+        for dtype in dtypes(&device) {
             let dims = [3, 5, 37];
             let x = small(5, &dims, dtype, &device)?;
             for dim in 0..3 {
