@@ -611,6 +611,7 @@ mod tests {
     fn told_of(heuristic: LaunchHeuristic, parameters: &[(usize, usize)], count: u64) -> Told {
         let values = match parameters.len() {
             2 => vec![count / 1024, 1024],
+            3 => vec![count / 1024, 32, 32],
             _ => vec![count],
         };
         heuristic.told(count, |parameter| {
@@ -640,7 +641,13 @@ mod tests {
             for count in [0, 1024, (1 << 32) - 1024] {
                 let grid = as_candle_asks(count);
                 let told = told_of(heuristic, parameters, count);
-                assert_eq!(heuristic.meant(grid, told), Ok(grid), "{kernel}, {count}");
+                // Updates by index share elements among more threads than Candle asks for.
+                let shares = parameters.len() == 3 && count > 0;
+                let meant = match shares {
+                    true => asked((count / u64::from(THREADS)) as u32, THREADS),
+                    false => grid,
+                };
+                assert_eq!(heuristic.meant(grid, told), Ok(meant), "{kernel}, {count}");
             }
         }
         // An empty grid that no conversion made.

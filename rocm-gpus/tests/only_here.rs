@@ -15,10 +15,6 @@ const CHOOSE: [(&str, &str); 13] = [
         "which the page is about",
     ),
     (
-        "testing/src/no_gpu.rs",
-        "what the library without a GPU says it is",
-    ),
-    (
         "candle-rocm-runtime/src/gemm/candidates/tests.rs",
         "tests, which name the GPUs whose plans they hold",
     ),
