@@ -143,10 +143,8 @@ fn rooms_are_namespaces() {
         };
         let text = std::fs::read_to_string(root.join(file)).expect("a kernel file");
         let opens = text.matches(&format!("\nnamespace {room} {{\n")).count();
-        let expected = usize::from(!file.ends_with("_kernels.cuh"));
-        assert_eq!(
-            opens, expected,
-            "{file}: how often it opens the namespace {room}"
-        );
+        // A list of kernels may have nothing but macros.
+        let fits = opens == 1 || opens == 0 && file.ends_with("_kernels.cuh");
+        assert!(fits, "{file} opens the namespace {room} {opens} times");
     }
 }
