@@ -17,7 +17,7 @@ pub const SCALAR_SPILLS: &[(&str, &str)] = &[
         "fast_sum_f8e4m3",
         "masks of lanes of the vectors that are left",
     ),
-    ("cumsum_columns_", "masks of lanes of a strip's rows"),
+    ("cumsum_", "masks of lanes of a tile's or a strip's elements"),
     ("radix_", "masks of the lanes that have the same digit"),
     (
         "uerf_f64",
