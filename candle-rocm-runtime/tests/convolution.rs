@@ -520,7 +520,8 @@ fn a_transposed_convolution_has_the_inputs_that_output_padding_adds() {
 #[test]
 fn senseless_convolutions_are_named() {
     let of = Convolution::contiguous(Dtype::F32, 1, [4, 6], 1, square(6, 3, 1, 1));
-    let cases: [(fn(&mut Convolution), &str); 4] = [
+    type Case = (fn(&mut Convolution), &'static str);
+    let cases: [Case; 4] = [
         (
             |of| of.groups = 4,
             "6 output channels are not divided by 4 groups",

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Files that choose GPUs by name, and what for.
-const CHOOSE: [(&str, &str); 13] = [
+const CHOOSE: [(&str, &str); 12] = [
     (
         "benches/benches/emulator.rs",
         "which the emulator is timed as",

@@ -17,7 +17,10 @@ pub const SCALAR_SPILLS: &[(&str, &str)] = &[
         "fast_sum_f8e4m3",
         "masks of lanes of the vectors that are left",
     ),
-    ("cumsum_", "masks of lanes of a tile's or a strip's elements"),
+    (
+        "cumsum_",
+        "masks of lanes of a tile's or a strip's elements",
+    ),
     ("radix_", "masks of the lanes that have the same digit"),
     (
         "uerf_f64",

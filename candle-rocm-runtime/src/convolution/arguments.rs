@@ -216,9 +216,9 @@ fn are_together(directions: &[Direction], others: &[i64], vector: u64) -> bool {
             other => break other,
         }
     };
-    let is_whole = |stride: &i64| stride.unsigned_abs() % vector == 0;
+    let is_whole = |stride: &i64| stride.unsigned_abs().is_multiple_of(vector);
     let outer = breaks.into_iter().chain(rest);
-    run % vector == 0
+    run.is_multiple_of(vector)
         && outer
             .into_iter()
             .all(|Direction(_, stride)| is_whole(stride))
@@ -227,7 +227,7 @@ fn are_together(directions: &[Direction], others: &[i64], vector: u64) -> bool {
 
 /// An address, which vectors begin at.
 fn is_aligned(address: u64) -> bool {
-    address % 16 == 0
+    address.is_multiple_of(16)
 }
 
 /// How far into the weights the first tap of a gradient of the data is: the last one along axes that are flipped.

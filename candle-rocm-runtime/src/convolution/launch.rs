@@ -60,7 +60,7 @@ pub unsafe fn convolve(
     epilogue: &Epilogue,
 ) -> Result<()> {
     let give = || {
-        let is_aligned = |address: u64| address % 16 == 0;
+        let is_aligned = |address: u64| address.is_multiple_of(16);
         let key = Key {
             of: *of,
             aligned: [

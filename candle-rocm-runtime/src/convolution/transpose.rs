@@ -30,7 +30,7 @@ impl Transpose {
         let packed = Strides::channels_first(inputs, taps);
         let are_packed = (0..3).all(|i| taps[i] == 1 || of.weights.axes[i] == packed.axes[i])
             && (inputs == 1 || of.weights.channel == packed.channel);
-        let are_whole = outputs as u64 % vector == 0;
+        let are_whole = (outputs as u64).is_multiple_of(vector);
         if of.operation != Operation::Data || is_flipped || !are_packed || !are_whole {
             return Ok(None);
         }

@@ -59,8 +59,8 @@ impl<'a> Call<'a> {
             true => Some(weight.dims()[0]),
         };
         let divides = groups > 0
-            && channels % groups == 0
-            && (is_transposed || weight.dims()[0] % groups == 0);
+            && channels.is_multiple_of(groups)
+            && (is_transposed || weight.dims()[0].is_multiple_of(groups));
         if of_weight != Some(channels) || !divides {
             bail!(
                 "{name}: x has {channels} channels, the weight {:?}, and there are {groups} groups: {}",

@@ -88,7 +88,7 @@ fn transposed(x: &Tensor, weight: &Tensor, call: &Call, dims: &[usize]) -> Resul
         // Where the zeros stand that are taken.
         let zero = places;
         let between = |at: usize| {
-            if at % axis.stride == 0 {
+            if at.is_multiple_of(axis.stride) {
                 at / axis.stride
             } else {
                 zero
