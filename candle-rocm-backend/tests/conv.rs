@@ -205,10 +205,7 @@ fn results_and_gradients_are_those_of_candles_own_operators() -> Result<()> {
                 let there = |t: &Tensor| t.to_dtype(dtype)?.to_device(&device);
                 let here = |t: &Tensor| t.to_dtype(DType::F64)?.to_device(&Device::Cpu);
                 let all = [&x, &weight, &bias, &residual];
-                let given = all
-                    .map(|t| there(t))
-                    .into_iter()
-                    .collect::<Result<Vec<_>>>()?;
+                let given = all.map(&there).into_iter().collect::<Result<Vec<_>>>()?;
                 let truth = given.iter().map(here).collect::<Result<Vec<_>>>()?;
                 let arranged = match last {
                     true => channels_last(&given[0])?,
