@@ -1,7 +1,7 @@
 //! Rows are sorted by the kernels of module `radix_sort`, also where Candle launches its own, [`RadixSort`] by name.
 //!
 //! The kernels know elements by their bits: `<BITS>` below is 8, 16, 32 or 64, and [`SortedDtype`] says what the bits are.
-//! Rows of at most [`short_columns`] elements take one launch of `radix_rows_<BITS>`. Longer ones take, for each digit of
+//! Rows of at most `short_columns` elements take one launch of `radix_rows_<BITS>`. Longer ones take, for each digit of
 //! [`DIGIT_BITS`] bits from the lowest on, a launch of `radix_count_<BITS>`, which counts each tile's elements of each digit,
 //! of [`SCAN_TILES`], of [`SCAN_CHUNKS`] where a row has several chunks of tiles, and of `radix_move_<BITS>`, which moves
 //! keys and columns to where they belong. All sorts are stable.

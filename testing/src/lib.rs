@@ -9,7 +9,7 @@
 //! - [`stand_in`]: the emulator's `libamdhip64.so`.
 //! - [`layers`]: the order in which a crate's files may import one another.
 //! - [`toolchain`], [`hip`], [`llvm`]: the compiler for GPUs, HIP sources compiled with it, LLVM's tools.
-//! - [`no_gpu`]: HIP in which nothing happens, and what the host takes above it.
+//! - `no_gpu`: HIP in which nothing happens, and what the host takes above it.
 //! - [`gpu`], [`listing`]: kernels on the emulator alone; its disassembly beside LLVM's.
 
 pub mod needs;
