@@ -273,16 +273,7 @@ impl Compiler<'_> {
     fn compile(&self, job: &Job, bitcode: &[PathBuf]) -> Result<(Vec<u8>, String, Duration)> {
         let nvidia = nvidia::is_nvidia(&job.arch);
         let object = self.out.join(format!("{}-{}.o", job.module(), job.arch));
-        let mut command = Command::new(&self.toolchain.clang);
-        if std::env::var_os(TUNABLES.0).is_none() {
-            command.env(TUNABLES.0, TUNABLES.1);
-        }
-        command
-            .args(flags(&job.arch))
-            .arg(format!("--offload-arch={}", job.arch));
-        for folder in self.contents.include() {
-            command.arg("-I").arg(folder);
-        }
+        let mut command = clang(self.toolchain, self.contents, &job.arch);
         for file in bitcode {
             command
                 .args(["-Xclang", "-mlink-builtin-bitcode", "-Xclang"])
@@ -291,12 +282,7 @@ impl Compiler<'_> {
         command.arg(&job.source).arg("-o").arg(&object);
         let (status, log, time) =
             watched(&mut command).map_err(Error::file(&self.toolchain.clang))?;
-        if !status.success() {
-            return Err(Error::Clang {
-                log,
-                command: format!("{command:?}"),
-            });
-        }
+        check(status, log.clone(), &command)?;
         if let (true, Some(ptxas)) = (nvidia, nvidia::ptxas()) {
             assemble(&ptxas, &job.arch, &object)?;
         }
@@ -308,6 +294,54 @@ impl Compiler<'_> {
         }
         Ok((code, log, time))
     }
+}
+
+/// clang with all that it is told for one architecture but the files.
+fn clang(toolchain: &Toolchain, contents: &Contents, arch: &str) -> Command {
+    let mut command = Command::new(&toolchain.clang);
+    if std::env::var_os(TUNABLES.0).is_none() {
+        command.env(TUNABLES.0, TUNABLES.1);
+    }
+    command
+        .args(flags(arch))
+        .arg(format!("--offload-arch={arch}"));
+    for folder in contents.include() {
+        command.arg("-I").arg(folder);
+    }
+    command
+}
+
+fn check(status: ExitStatus, log: String, command: &Command) -> Result<()> {
+    match status.success() {
+        true => Ok(()),
+        false => Err(Error::Clang {
+            log,
+            command: format!("{command:?}"),
+        }),
+    }
+}
+
+/// The LLVM IR that clang's front end makes of `job`, as text and before any pass: what the source says, in a fraction of the time
+/// that its code takes.
+///
+/// # Errors
+/// [`Error::Clang`]; or clang cannot be run.
+pub fn front_end(toolchain: &Toolchain, contents: &Contents, job: &Job) -> Result<String> {
+    let mut command = clang(toolchain, contents, &job.arch);
+    command
+        .args([
+            "-S",
+            "-emit-llvm",
+            "-Xclang",
+            "-disable-llvm-passes",
+            "-o",
+            "-",
+        ])
+        .arg(&job.source);
+    let made = command.output().map_err(Error::file(&toolchain.clang))?;
+    let log = String::from_utf8_lossy(&made.stderr).into_owned();
+    check(made.status, log, &command)?;
+    Ok(String::from_utf8_lossy(&made.stdout).into_owned())
 }
 
 /// Replaces PTX by the machine code that `ptxas` makes of it.
