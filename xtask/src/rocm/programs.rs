@@ -22,11 +22,13 @@ const EMULATOR: &str = "rocm-emulator";
 const LIMIT_SECONDS: u32 = 600;
 /// Their test programs that use a GPU by HIP. What needs a library of AMD's besides is ignored there: see
 /// [`super::libraries`].
-const TESTS: [(&str, &str); 23] = [
+const TESTS: [(&str, &str); 25] = [
     (RUNTIME, "blas_lt"),
     (RUNTIME, "blas_lt_objects"),
     (RUNTIME, "buffers"),
     (RUNTIME, "compiled"),
+    (RUNTIME, "convolution"),
+    (RUNTIME, "dnn"),
     (RUNTIME, "driver_api"),
     (RUNTIME, "gemm"),
     (RUNTIME, "gemm_library"),
@@ -48,7 +50,7 @@ const TESTS: [(&str, &str); 23] = [
     (RUNTIME, "tuner"),
 ];
 /// Of those, what the short part leaves to the whole one: it takes minutes.
-const LONG: [&str; 1] = ["gemm"];
+const LONG: [&str; 2] = ["convolution", "gemm"];
 /// The example that the short part runs, and the others.
 const EXAMPLES: [(&str, &[&str]); 3] = [
     (
