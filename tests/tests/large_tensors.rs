@@ -158,11 +158,11 @@ fn elementwise_operators() {
     });
 }
 
-/// Sets 256 elements, which one workgroup writes, from a multiple of 256 on.
-fn poke(tensor: &Tensor, place: usize, value: u8) -> Result<()> {
-    let values = Tensor::full(value, (1, 256), &Device::Cpu)?.to_device(tensor.device())?;
-    let rows = tensor.reshape((tensor.elem_count() / 256, 256))?;
-    Ok(rows.slice_set(&values, 0, place / 256)?)
+/// Sets as many elements as `values` has, from a multiple of 4 on.
+fn poke(tensor: &Tensor, place: usize, values: &[u8]) -> Result<()> {
+    let values = Tensor::from_slice(values, (values.len() / 4, 4), tensor.device())?;
+    let rows = tensor.reshape((tensor.elem_count() / 4, 4))?;
+    Ok(rows.slice_set(&values, 0, place / 4)?)
 }
 
 #[test]
@@ -179,19 +179,24 @@ fn indexing() {
         let gathered = table.gather(&ids, 0)?;
         ensure!(part(&gathered, 0, 2)? == [4; 2], "gather");
         drop(gathered);
-        // Columns are what these count: one row, of which each takes its own element.
-        let source = zeros((1, count), DType::U8, device)?;
-        let place = (count - 1) / period(device)? * period(device)?;
-        poke(&source, place, 6)?;
-        let ids = ids.reshape((1, count))?;
+        // A workgroup of these has 32 columns, whose updates all go to one row: the last ones are read near 2^32.
+        let of_workgroup = [6; 32];
+        let (updates, columns) = (256, count / 256);
+        let source = zeros((updates, columns), DType::U8, device)?;
+        let column = (columns - 1) / period(device)? * period(device)?;
+        poke(&source, (updates - 1) * columns + column, &of_workgroup)?;
+        let ids = ids.reshape((updates, columns))?;
         for adds in [false, true] {
-            let result = zeros((1, count), DType::U8, device)?;
+            let result = zeros((1, columns), DType::U8, device)?;
             match adds {
                 false => result.scatter_set(&ids, &source, 0)?,
                 true => result.scatter_add_set(&ids, &source, 0)?,
             }
-            let found = part(&result, place, 256)?;
-            ensure!(found == [6; 256], "scatter, adding {adds}, at {place}");
+            let found = part(&result, column, of_workgroup.len())?;
+            ensure!(
+                found == of_workgroup,
+                "scatter, adding {adds}, at {column}: {found:?}"
+            );
         }
         Ok(())
     });

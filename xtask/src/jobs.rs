@@ -2,14 +2,20 @@
 
 use std::collections::VecDeque;
 use std::io::Read as _;
+use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::sync::{mpsc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{anyhow, ensure, Context, Result};
+use rustix::process::{kill_process_group, Pid, Signal};
+use wait_timeout::ChildExt as _;
 
 use crate::cargo;
+
+/// How long a program may take: the longest takes some minutes on 2 processors, and one that never ends is to be named.
+const LIMIT: Duration = Duration::from_secs(20 * 60);
 
 /// A program to run.
 pub struct Job {
@@ -63,7 +69,7 @@ pub fn run(jobs: Vec<Job>, mut ended: impl FnMut(Ended)) -> Result<()> {
 fn run_one(job: Job) -> Ended {
     let start = Instant::now();
     let mut printed = Vec::new();
-    let result = run_command(job.command, &mut printed);
+    let result = run_command(job.command, LIMIT, &mut printed);
     Ended {
         name: job.name,
         took: start.elapsed(),
@@ -72,20 +78,38 @@ fn run_one(job: Job) -> Ended {
     }
 }
 
-/// Runs a program to its end, and adds to `printed` what it wrote to either stream, in its order.
-fn run_command(mut command: Command, printed: &mut Vec<u8>) -> Result<()> {
+/// Runs a program to its end, or for as long as `limit`, and adds to `printed` what it wrote to either stream, in its order.
+fn run_command(mut command: Command, limit: Duration, printed: &mut Vec<u8>) -> Result<()> {
     let line = cargo::line_of(&command);
     let (mut reader, writer) = std::io::pipe().context("a pipe")?;
     let errors = writer.try_clone().context("a pipe's second end")?;
-    let child = command.stdout(writer).stderr(errors).spawn();
+    // A group of its own, so that what the program started ends with it.
+    let child = command
+        .stdout(writer)
+        .stderr(errors)
+        .process_group(0)
+        .spawn();
     let mut child = child.with_context(|| format!("cannot start `{line}`"))?;
     // It holds this process's ends of the pipe.
     drop(command);
-    let read = reader.read_to_end(printed);
-    let status = child.wait().with_context(|| format!("`{line}`"))?;
-    read.with_context(|| format!("what `{line}` printed"))?;
-    anyhow::ensure!(status.success(), "`{line}` failed: {status}");
-    Ok(())
+    thread::scope(|scope| {
+        let read = scope.spawn(|| reader.read_to_end(printed));
+        let ended = child
+            .wait_timeout(limit)
+            .with_context(|| format!("`{line}`"))?;
+        if ended.is_none() {
+            let group = Pid::from_child(&child);
+            kill_process_group(group, Signal::KILL).with_context(|| format!("ending `{line}`"))?;
+            child.wait().with_context(|| format!("`{line}`"))?;
+        }
+        let read = read
+            .join()
+            .map_err(|_| anyhow!("reading what `{line}` printed"))?;
+        read.with_context(|| format!("what `{line}` printed"))?;
+        let status = ended.with_context(|| format!("`{line}` did not end in {limit:?}"))?;
+        ensure!(status.success(), "`{line}` failed: {status}");
+        Ok(())
+    })
 }
 
 #[cfg(test)]
@@ -127,5 +151,17 @@ mod tests {
         assert_eq!(printed, expected);
         let error = format!("{:#}", all[2].result.as_ref().unwrap_err());
         assert!(error.contains("exit status: 3"), "{error}");
+    }
+
+    #[test]
+    fn what_does_not_end_is_ended_with_what_it_started() {
+        let mut printed = Vec::new();
+        let job = shell("waits", "echo begun; sleep 600");
+        let error = run_command(job.command, Duration::from_millis(300), &mut printed).unwrap_err();
+        assert_eq!(printed, b"begun\n");
+        assert!(
+            error.to_string().ends_with("did not end in 300ms"),
+            "{error}"
+        );
     }
 }
