@@ -11,6 +11,7 @@ use crate::base::hip::types::*;
 use crate::gemm::library::selection;
 use crate::gemm::split_k_workspace;
 use crate::pool::captures::GraphMemory;
+use crate::profile::{self, Work};
 use crate::stream::capture;
 use crate::stream::queue::Stream;
 
@@ -88,7 +89,8 @@ impl Graph {
         let launch = optional!(hip, hipGraphLaunch)?;
         enqueued::note(|noted| noted.graphs += 1);
         // SAFETY: both handles are alive.
-        let status = unsafe { launch(self.exec, self.stream.raw()) };
+        let give = || unsafe { launch(self.exec, self.stream.raw()) };
+        let status = profile::timed(&self.stream, || Work::Graph, give);
         hip.check(status, || "launching a graph")
     }
 

@@ -13,6 +13,7 @@ const LAYERS: &[Layer<'static>] = &[
     ("order", &["order"]),
     ("pool", &["pool"]),
     ("stream", &["stream"]),
+    ("profile", &["profile"]),
     ("memory", &["memory"]),
     ("kernels", &["kernels"]),
     ("problems", &["gemm::problem", "gemm::choice"]),

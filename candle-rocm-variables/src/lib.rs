@@ -9,6 +9,8 @@ pub enum Part {
     Runtime,
     /// Memory and captured steps.
     Memory,
+    /// Tables and traces of what ran.
+    Profile,
     /// Matrix products.
     Products,
     /// CUDA sources of a user's own.
@@ -25,10 +27,11 @@ pub enum Part {
 
 impl Part {
     /// Every part, in the order of the page.
-    pub const ALL: [Part; 9] = [
+    pub const ALL: [Part; 10] = [
         Part::Build,
         Part::Runtime,
         Part::Memory,
+        Part::Profile,
         Part::Products,
         Part::OwnCuda,
         Part::Emulator,
@@ -43,6 +46,7 @@ impl Part {
             Part::Build => "Building, and the cache of compiled kernels",
             Part::Runtime => "The runtime and AMD's libraries",
             Part::Memory => "Memory and captured steps",
+            Part::Profile => "What ran, and for how long",
             Part::Products => "Matrix products",
             Part::OwnCuda => "CUDA sources of your own",
             Part::Emulator => "The emulated GPU",
@@ -141,6 +145,14 @@ variables! {
         "`0`, `1`", "`1`";
         "Whether sessions of candle-rocm-transformers capture the step that decodes a token and launch it as one \
          graph; with `0` each kernel is launched by itself.";
+
+    PROFILE "CANDLE_ROCM_PROFILE" Profile:
+        "`1`, or a file", "no table";
+        "Has any program print to standard error, or write to the file, at its end, how often each kernel ran and for how \
+         long.";
+    TRACE "CANDLE_ROCM_TRACE" Profile:
+        "a file, such as `trace.json`", "no trace";
+        "Has any program write what threads gave to GPUs and when GPUs ran it, for <https://ui.perfetto.dev>.";
 
     GEMM "CANDLE_ROCM_GEMM" Products:
         "`own`, `library`, `auto`", "`auto`";

@@ -24,6 +24,10 @@ const MAY: &[(&str, &str)] = &[
         "rocm-emulator/src/trouble.rs",
         "where the program has no log, as C programs that load the emulator as AMD's library",
     ),
+    (
+        "candle-rocm-runtime/src/profile/at_exit.rs",
+        "the table that CANDLE_ROCM_PROFILE=1 asks for",
+    ),
     ("examples", "part of programs, whose output it is"),
     ("testing", "part of tests, whose output it is"),
 ];

@@ -7,6 +7,7 @@ use super::module::Function;
 use crate::base::enqueued;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::hip::calls::optional;
+use crate::profile::{self, Work};
 use crate::stream::queue::Stream;
 
 /// The geometry of a launch.
@@ -157,19 +158,26 @@ pub(super) unsafe fn give_to_stream(
     let (lds, raw) = (config.shared_mem_bytes, stream.raw());
     enqueued::note(|noted| noted.kernels.push(kernel.name.clone()));
     let _span = tracing::trace_span!("launch", kernel = kernel.name, ?config.grid_dim, ?config.block_dim, lds).entered();
+    let work = || Work::Kernel {
+        name: &kernel.name,
+        workgroups: config.grid_dim,
+        threads: config.block_dim,
+    };
     let status = if cooperative {
         let launch = optional!(hip, hipModuleLaunchCooperativeKernel)?;
         // SAFETY: the function is loaded; each argument points to a live value; the rest is the
         // caller's promise.
-        unsafe { launch(kernel.raw, gx, gy, gz, bx, by, bz, lds, raw, arguments) }
+        let give = || unsafe { launch(kernel.raw, gx, gy, gz, bx, by, bz, lds, raw, arguments) };
+        profile::timed(stream, work, give)
     } else {
         let none = std::ptr::null_mut();
         // SAFETY: as above.
-        unsafe {
+        let give = || unsafe {
             (hip.hipModuleLaunchKernel)(
                 kernel.raw, gx, gy, gz, bx, by, bz, lds, raw, arguments, none,
             )
-        }
+        };
+        profile::timed(stream, work, give)
     };
     hip.check(status, || {
         format!(

@@ -11,6 +11,7 @@ use crate::base::enqueued;
 use crate::base::error::{Error, Result};
 use crate::base::hip::calls::optional;
 use crate::base::hip::types::*;
+use crate::profile::{self, Work};
 use crate::stream::queue::Stream;
 
 impl Stream {
@@ -83,7 +84,8 @@ impl Stream {
         let hip = self.context().device().hip();
         enqueued::note(|noted| noted.fills += 1);
         // SAFETY: `bytes` bytes at `ptr` are the destination's.
-        let status = unsafe { (hip.hipMemsetAsync)(ptr as *mut _, 0, bytes, self.raw()) };
+        let fill = || unsafe { (hip.hipMemsetAsync)(ptr as *mut _, 0, bytes, self.raw()) };
+        let status = profile::timed(self, || Work::Fill { bytes }, fill);
         hip.check(status, || {
             format!("setting {bytes} bytes at {ptr:#x} to zero")
         })
@@ -170,7 +172,7 @@ impl Stream {
         let hip = self.context().device().hip();
         enqueued::note(|noted| noted.copies += 1);
         // SAFETY: `bytes` bytes are readable at `src` and, by the check above, writable at `ptr`.
-        let status = unsafe {
+        let copy = || unsafe {
             (hip.hipMemcpyAsync)(
                 ptr as *mut _,
                 src.as_ptr().cast(),
@@ -179,6 +181,8 @@ impl Stream {
                 self.raw(),
             )
         };
+        let name = "copy from the host";
+        let status = profile::timed(self, || Work::Copy { name, bytes }, copy);
         hip.check(status, || {
             format!("copying {bytes} bytes from the host to {ptr:#x}")
         })
@@ -248,7 +252,7 @@ impl Stream {
         let hip = self.context().device().hip();
         enqueued::note(|noted| noted.copies += 1);
         // SAFETY: `bytes` bytes are readable at `ptr`, and the caller promises as much room at `dst`.
-        let status = unsafe {
+        let copy = || unsafe {
             (hip.hipMemcpyAsync)(
                 dst.cast(),
                 ptr as *const _,
@@ -257,6 +261,8 @@ impl Stream {
                 self.raw(),
             )
         };
+        let name = "copy to the host";
+        let status = profile::timed(self, || Work::Copy { name, bytes }, copy);
         hip.check(status, || {
             format!("copying {bytes} bytes from {ptr:#x} to the host")
         })?;
@@ -298,7 +304,7 @@ impl Stream {
             let (src, _read) = src.device_ptr(self);
             let (dst, _written) = dst.device_ptr_mut(self);
             // SAFETY: `bytes` bytes are readable at `src` and writable at `dst`.
-            let status = unsafe {
+            let copy = || unsafe {
                 (hip.hipMemcpyAsync)(
                     dst as *mut _,
                     src as *const _,
@@ -307,6 +313,8 @@ impl Stream {
                     self.raw(),
                 )
             };
+            let name = "copy";
+            let status = profile::timed(self, || Work::Copy { name, bytes }, copy);
             hip.check(status, || {
                 format!("copying {bytes} bytes from {src:#x} to {dst:#x} on the device")
             })?;
@@ -324,7 +332,7 @@ impl Stream {
         let (src_ptr, read) = src.device_ptr(&src_stream);
         let (dst_ptr, _written) = dst.device_ptr_mut(self);
         // SAFETY: as above; each address belongs to the GPU named beside it.
-        let status = unsafe {
+        let copy = || unsafe {
             copy_peer(
                 dst_ptr as *mut _,
                 to.ordinal() as i32,
@@ -334,6 +342,8 @@ impl Stream {
                 self.raw(),
             )
         };
+        let name = "copy from another GPU";
+        let status = profile::timed(self, || Work::Copy { name, bytes }, copy);
         hip.check(status, || {
             format!(
                 "copying {bytes} bytes from GPU {} to GPU {}",

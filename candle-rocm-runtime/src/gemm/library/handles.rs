@@ -36,6 +36,11 @@ struct Bound {
 const MOST_IDLE: usize = 8;
 
 impl Library {
+    /// Whose it is.
+    pub(super) fn vendor_name(&self) -> &'static str {
+        self.vendor.name()
+    }
+
     /// A vendor's library that was found at `path`, for this GPU.
     pub(super) fn new(
         device: &Arc<Device>,

@@ -6,6 +6,7 @@ use crate::base::error::Result;
 use crate::gemm::epilogue::Epilogue;
 use crate::gemm::pass::finish_problem;
 use crate::gemm::problem::GemmProblem;
+use crate::profile::{self, Work};
 use crate::stream::queue::Stream;
 
 /// The product by the library and the epilogue after it; false if the library does not support it.
@@ -19,7 +20,11 @@ pub(in crate::gemm) unsafe fn multiply_by(
     epilogue: &Epilogue,
 ) -> Result<bool> {
     // SAFETY: the caller's promise.
-    let supported = unsafe { library.gemm(stream, problem) }?;
+    let give = || unsafe { library.gemm(stream, problem) };
+    let work = || Work::Product {
+        library: library.vendor_name(),
+    };
+    let supported = profile::timed(stream, work, give)?;
     if supported {
         enqueued::note(|noted| noted.library_products += 1);
     }

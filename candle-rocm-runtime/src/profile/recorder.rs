@@ -1,0 +1,314 @@
+//! What was given to GPUs between pairs of events, until the events are read.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::report::{Report, Section};
+use super::switch::{self, Wanted};
+use super::trace::{GpuSlice, HostSlice, Trace};
+use super::work::Work;
+use crate::base::error::Result;
+use crate::base::hip::types::*;
+use crate::base::thread::thread_number;
+use crate::device::gpu::Device;
+use crate::stream::context::Context;
+use crate::stream::queue::Stream;
+
+/// Most pairs of events that wait to be read: then the host waits for the GPU.
+const MOST_PENDING: usize = 2048;
+/// Events that measure time.
+const TIMING: u32 = 0;
+
+static RECORDER: Mutex<Recorder> = Mutex::new(Recorder::new());
+
+/// Given to a stream, and not read yet.
+struct Pending {
+    context: Arc<Context>,
+    /// Which queue of the GPU.
+    queue: u64,
+    name: String,
+    bytes: usize,
+    grid: Option<[(u32, u32, u32); 2]>,
+    events: Events,
+    given: Instant,
+    took: Duration,
+    thread: u64,
+}
+
+/// Before and after it.
+#[derive(Clone, Copy)]
+struct Events {
+    start: hipEvent_t,
+    end: hipEvent_t,
+}
+
+/// An event whose time is known, from which others are measured. HIP tells times as f32, so that it must not lie far back.
+struct Origin {
+    event: hipEvent_t,
+    /// Since the recorder's first use.
+    microseconds: f64,
+}
+
+/// What a GPU has events for.
+#[derive(Default)]
+struct OfGpu {
+    spare: Vec<hipEvent_t>,
+    origin: Option<Origin>,
+}
+
+struct Recorder {
+    pending: Vec<Pending>,
+    gpus: BTreeMap<usize, OfGpu>,
+    /// Of the environment's table.
+    process: Option<Section>,
+    /// Of [`begin_section`].
+    section: Option<Section>,
+    trace: Option<Trace>,
+    began: Option<Instant>,
+}
+
+// SAFETY: HIP's events may be used from any thread.
+unsafe impl Send for Recorder {}
+
+/// Runs `give`, which gives `work` to the stream, between two events, if anybody asks. The stream's GPU is current.
+#[inline]
+pub(crate) fn timed<'w, R>(
+    stream: &Stream,
+    work: impl FnOnce() -> Work<'w>,
+    give: impl FnOnce() -> R,
+) -> R {
+    if !switch::is_on() {
+        return give();
+    }
+    record(stream, &work(), give)
+}
+
+#[cold]
+#[inline(never)]
+fn record<R>(stream: &Stream, work: &Work, give: impl FnOnce() -> R) -> R {
+    // An event of a capture has no time.
+    if stream.is_capturing().unwrap_or(true) {
+        RECORDER
+            .lock()
+            .each_section(|section| section.captured += 1);
+        return give();
+    }
+    let Ok(events) = RECORDER.lock().begin(stream) else {
+        RECORDER.lock().each_section(|section| section.lost += 1);
+        return give();
+    };
+    let given = Instant::now();
+    let result = give();
+    let took = given.elapsed();
+    let ended = record_event(stream, events.end);
+    let mut recorder = RECORDER.lock();
+    if ended.is_err() {
+        recorder.each_section(|section| section.lost += 1);
+        return result;
+    }
+    recorder.pending.push(Pending {
+        context: stream.context().clone(),
+        queue: stream.key().raw as u64,
+        name: work.name().into_owned(),
+        bytes: work.bytes(),
+        grid: work.grid(),
+        events,
+        given,
+        took,
+        thread: thread_number(),
+    });
+    if recorder.pending.len() >= MOST_PENDING {
+        recorder.read();
+    }
+    result
+}
+
+/// What the environment asks for begins.
+pub(super) fn begin_process(wanted: &Wanted) {
+    let mut recorder = RECORDER.lock();
+    recorder.process = wanted.table.as_ref().map(|_| Section::default());
+    recorder.trace = wanted.trace.as_deref().and_then(Trace::create);
+}
+
+/// The table of the whole process, and the end of its trace.
+pub(super) fn end_process() -> Report {
+    let mut recorder = RECORDER.lock();
+    recorder.read();
+    if let Some(trace) = recorder.trace.take() {
+        trace.finish();
+    }
+    recorder.process.take().unwrap_or_default().report()
+}
+
+pub(super) fn begin_section() {
+    switch::set(true);
+    let mut recorder = RECORDER.lock();
+    recorder.read();
+    recorder.section = Some(Section::default());
+}
+
+pub(super) fn end_section() -> Report {
+    let mut recorder = RECORDER.lock();
+    recorder.read();
+    let section = recorder.section.take().unwrap_or_default();
+    let goes_on = recorder.process.is_some() || recorder.trace.is_some();
+    drop(recorder);
+    switch::set(goes_on);
+    section.report()
+}
+
+/// A slice of the host's own, in the trace if there is one.
+pub(super) fn host_slice(name: &str, began: Instant) {
+    let mut recorder = RECORDER.lock();
+    let start = recorder.since_first_use(began);
+    if let Some(trace) = &mut recorder.trace {
+        trace.host(&HostSlice {
+            name,
+            category: "range",
+            thread: thread_number(),
+            start,
+            took: began.elapsed(),
+        });
+    }
+}
+
+fn record_event(stream: &Stream, event: hipEvent_t) -> Result<()> {
+    let hip = stream.context().device().hip();
+    // SAFETY: both handles are alive.
+    let status = unsafe { (hip.hipEventRecord)(event, stream.raw()) };
+    hip.check(status, || "recording an event of a profile")
+}
+
+fn new_event(device: &Device) -> Result<hipEvent_t> {
+    let (hip, mut event) = (device.hip(), std::ptr::null_mut());
+    // SAFETY: `event` is writable.
+    let status = hip.relaxed(|| unsafe { (hip.hipEventCreateWithFlags)(&mut event, TIMING) });
+    hip.check(status, || "creating an event of a profile")?;
+    Ok(event)
+}
+
+fn wait_for(device: &Device, event: hipEvent_t) -> Result<()> {
+    let hip = device.hip();
+    // SAFETY: the handle is alive.
+    let status = hip.relaxed(|| unsafe { (hip.hipEventSynchronize)(event) });
+    hip.check(status, || "waiting for an event of a profile")
+}
+
+/// Between two events that have happened.
+fn microseconds(device: &Device, from: hipEvent_t, to: hipEvent_t) -> Result<f64> {
+    let (hip, mut milliseconds) = (device.hip(), 0f32);
+    // SAFETY: the handles are alive and the output is writable.
+    let status = unsafe { (hip.hipEventElapsedTime)(&mut milliseconds, from, to) };
+    hip.check(status, || "reading an event of a profile")?;
+    Ok(f64::from(milliseconds) * 1e3)
+}
+
+impl Recorder {
+    const fn new() -> Self {
+        Self {
+            pending: Vec::new(),
+            gpus: BTreeMap::new(),
+            process: None,
+            section: None,
+            trace: None,
+            began: None,
+        }
+    }
+
+    fn each_section(&mut self, mut change: impl FnMut(&mut Section)) {
+        let sections = self.process.iter_mut().chain(&mut self.section);
+        sections.for_each(&mut change);
+    }
+
+    fn since_first_use(&mut self, at: Instant) -> Duration {
+        at.saturating_duration_since(*self.began.get_or_insert(at))
+    }
+
+    /// A pair of events, of which the first is recorded.
+    fn begin(&mut self, stream: &Stream) -> Result<Events> {
+        let device = stream.context().device();
+        let of_gpu = self.gpus.entry(device.ordinal()).or_default();
+        let mut take = || match of_gpu.spare.pop() {
+            Some(event) => Ok(event),
+            None => new_event(device),
+        };
+        let events = Events {
+            start: take()?,
+            end: take()?,
+        };
+        if of_gpu.origin.is_none() {
+            let event = take()?;
+            record_event(stream, event)?;
+            wait_for(device, event)?;
+            let now = self.since_first_use(Instant::now());
+            let origin = Origin {
+                event,
+                microseconds: now.as_secs_f64() * 1e6,
+            };
+            self.gpus.entry(device.ordinal()).or_default().origin = Some(origin);
+        }
+        record_event(stream, events.start)?;
+        Ok(events)
+    }
+
+    /// Waits for what is pending, and adds it to the tables and to the trace.
+    fn read(&mut self) {
+        for pending in std::mem::take(&mut self.pending) {
+            match self.read_one(&pending) {
+                Ok(()) => (),
+                // An error of the work itself is another call's to return.
+                Err(_) => self.each_section(|section| section.lost += 1),
+            }
+        }
+        if let Some(trace) = &mut self.trace {
+            trace.flush();
+        }
+    }
+
+    fn read_one(&mut self, pending: &Pending) -> Result<()> {
+        let device = pending.context.device();
+        let Events { start, end } = pending.events;
+        device.bind()?;
+        wait_for(device, end)?;
+        let took = microseconds(device, start, end)?;
+        let of_gpu = self.gpus.entry(device.ordinal()).or_default();
+        let mut begin = 0.0;
+        of_gpu.spare.push(start);
+        match &mut of_gpu.origin {
+            Some(origin) => {
+                begin = origin.microseconds + microseconds(device, origin.event, start)?;
+                of_gpu.spare.push(std::mem::replace(&mut origin.event, end));
+                origin.microseconds = begin + took;
+            }
+            None => of_gpu.spare.push(end),
+        }
+        self.each_section(|section| section.add(&pending.name, took, pending.bytes));
+        let given = self.since_first_use(pending.given);
+        let in_use = device.existing_pool().map(|pool| pool.statistics().in_use);
+        if let Some(trace) = &mut self.trace {
+            trace.host(&HostSlice {
+                name: &pending.name,
+                category: "given",
+                thread: pending.thread,
+                start: given,
+                took: pending.took,
+            });
+            trace.gpu(&GpuSlice {
+                name: &pending.name,
+                gpu: device.ordinal(),
+                queue: pending.queue,
+                start: begin,
+                took,
+                bytes: pending.bytes,
+                grid: pending.grid,
+            });
+            if let Some(in_use) = in_use {
+                trace.memory(device.ordinal(), begin, in_use);
+            }
+        }
+        Ok(())
+    }
+}
