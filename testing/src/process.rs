@@ -150,8 +150,20 @@ pub fn command_of(test: &str) -> Command {
 /// # Panics
 /// The process does not end by passing.
 pub fn alone(test: &str, variables: &[(&str, &str)], body: impl FnOnce()) {
+    if let Some(ended) = ended_alone(test, variables, body) {
+        // Seen where this process' own output is.
+        println!("{}", ended.stdout.trim());
+    }
+}
+
+/// As [`alone`], and what the process wrote; `None` in that process, once the body has run.
+///
+/// # Panics
+/// As [`alone`].
+pub fn ended_alone(test: &str, variables: &[(&str, &str)], body: impl FnOnce()) -> Option<Ended> {
     if is_child_of(test) {
-        return body();
+        body();
+        return None;
     }
     let mut command = command_of(test);
     command.env(CHILD, test);
@@ -166,8 +178,7 @@ pub fn alone(test: &str, variables: &[(&str, &str)], body: impl FnOnce()) {
     assert_eq!(ended.end, PASSED, "{}", ended.text());
     // A misspelt name would run nothing and succeed.
     assert!(ended.stdout.contains("1 passed"), "{}", ended.text());
-    // Seen where this process' own output is.
-    println!("{}", ended.stdout.trim());
+    Some(ended)
 }
 
 /// Whether this process is one that a test of this name made for itself.

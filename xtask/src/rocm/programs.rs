@@ -22,7 +22,7 @@ const EMULATOR: &str = "rocm-emulator";
 const LIMIT_SECONDS: u32 = 600;
 /// Their test programs that use a GPU by HIP. What needs a library of AMD's besides is ignored there: see
 /// [`super::libraries`].
-const TESTS: [(&str, &str); 25] = [
+const TESTS: [(&str, &str); 26] = [
     (RUNTIME, "blas_lt"),
     (RUNTIME, "blas_lt_objects"),
     (RUNTIME, "buffers"),
@@ -40,6 +40,7 @@ const TESTS: [(&str, &str); 25] = [
     (RUNTIME, "launches"),
     (RUNTIME, "memory"),
     (RUNTIME, "pool_workloads"),
+    (RUNTIME, "profile"),
     (RUNTIME, "random"),
     (RUNTIME, "raw_handles"),
     (RUNTIME, "reports"),
