@@ -12,6 +12,7 @@
 //! - [`fp8`], [`grouped`], [`moe`]: products of FP8 with scales, of rows that belong to groups, and mixtures of experts;
 //! - [`specialised`]: their kernels compiled at run time for the shapes that a program has;
 //! - [`graph`]: a step of a program captured once, such as a language model's for one token, and run by one launch;
+//! - [`profile`]: what ran on the GPU and for how long, as a table or as a trace;
 //! - [`doctor`]: what is wrong where a GPU is not found, and what to do;
 //! - [`runtime`]: choosing between AMD's library and the emulator; [`devices`]: the GPUs there are.
 //!
@@ -53,7 +54,7 @@ pub mod specialised;
 
 use candle_core::{Device, Error, Result};
 
-pub use candle_rocm_runtime::{runtime, DeviceInfo, PoolStatistics, RuntimeKind};
+pub use candle_rocm_runtime::{profile, runtime, DeviceInfo, PoolStatistics, RuntimeKind};
 
 /// A GPU, to Candle's operators: its CUDA device, which the patched `cudarc` makes an AMD one.
 pub type RocmDevice = candle_core::CudaDevice;
