@@ -64,7 +64,7 @@ UNARY = {
     "softmax": lambda x: F.softmax(x, -1),
     "sort": lambda x: x.sort(-1)[0],
     "argsort": lambda x: x.argsort(-1),
-    "sort_pairs": lambda x: x.sort(-1, stable=True),
+    "sort_pairs": lambda x: x.sort(dim=-1, stable=True),
     "topk_50": lambda x: x.topk(50, -1),
     "cumsum_last": lambda x: x.cumsum(-1),
     "cumsum_first": lambda x: x.cumsum(0),

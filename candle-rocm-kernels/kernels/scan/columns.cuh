@@ -10,14 +10,15 @@ constexpr uint32_t COLUMN_LANES = 32, COLUMN_STRIPS = SCAN_THREADS / COLUMN_LANE
 template <class T> struct StripSums {
     using Sum = scan_sum_t<T>;
     static constexpr int WIDTH = VEC16<T>;
-    Sum of[COLUMN_STRIPS][COLUMN_LANES][WIDTH];
+    // Lanes side by side, each in a bank of its own.
+    Sum of[COLUMN_STRIPS][WIDTH][COLUMN_LANES];
 
     // Adds up what each strip has of the lane's columns. Of the strips before `strip`, too.
     __device__ __forceinline__ void add_up(uint32_t lane, uint32_t strip, const Sum (&own)[WIDTH], Sum (&before)[WIDTH],
                                            Sum (&all)[WIDTH]) {
         __syncthreads();
 #pragma unroll
-        for (int e = 0; e < WIDTH; e++) of[strip][lane][e] = own[e];
+        for (int e = 0; e < WIDTH; e++) of[strip][e][lane] = own[e];
         __syncthreads();
 #pragma unroll
         for (int e = 0; e < WIDTH; e++) all[e] = before[e] = 0;
@@ -26,7 +27,7 @@ template <class T> struct StripSums {
 #pragma unroll
             for (int e = 0; e < WIDTH; e++) {
                 if (s == strip) before[e] = all[e];
-                all[e] += of[s][lane][e];
+                all[e] += of[s][e][lane];
             }
     }
 };
@@ -38,13 +39,22 @@ template <class T> struct LaneColumns {
     bool wide;
 
     __device__ __forceinline__ bool has(int e) const { return first + e < end; }
-    __device__ __forceinline__ vec<T, WIDTH> load(const T *row) const {
-        if (wide && has(0)) return load_vec<vec<T, WIDTH>>(row + first);
-        vec<T, WIDTH> found = {};
+    // Those of `there` of N rows, zeros of the others; no load waits for another.
+    template <int N, class Row>
+    __device__ __forceinline__ void load(vec<T, WIDTH> (&to)[N], uint32_t there, Row row) const {
 #pragma unroll
-        for (int e = 0; e < WIDTH; e++)
-            if (has(e)) found[e] = row[first + e];
-        return found;
+        for (int r = 0; r < N; r++) to[r] = {};
+        if (wide) {
+#pragma unroll
+            for (int r = 0; r < N; r++)
+                if ((uint32_t)r < there && has(0)) to[r] = load_vec<vec<T, WIDTH>>(row(r) + first);
+            return;
+        }
+#pragma unroll
+        for (int r = 0; r < N; r++)
+#pragma unroll
+            for (int e = 0; e < WIDTH; e++)
+                if ((uint32_t)r < there && has(e)) to[r][e] = row(r)[first + e];
     }
     __device__ __forceinline__ void store(T *row, const vec<T, WIDTH> &values) const {
         if (wide && has(0)) {
@@ -108,10 +118,9 @@ __device__ __forceinline__ void scan_column_tile(const T *__restrict__ source, T
         size_t i = first + r;
         return (outer * count + (reversed ? count - 1 - i : i)) * columns.end;
     };
-    vec<T, WIDTH> elements[ROWS] = {};
-#pragma unroll
-    for (int r = 0; r < ROWS; r++)
-        if (first + r < count) elements[r] = columns.load(source + row(r));
+    uint32_t there = (uint32_t)min_of(first < count ? count - first : 0, (size_t)ROWS);
+    vec<T, WIDTH> elements[ROWS];
+    columns.load(elements, there, [&](int r) INLINED { return source + row(r); });
     Sum sums[ROWS][WIDTH], before[WIDTH], all[WIDTH];
 #pragma unroll
     for (int r = 0; r < ROWS; r++)
@@ -129,7 +138,7 @@ __device__ __forceinline__ void scan_column_tile(const T *__restrict__ source, T
         vec<T, WIDTH> out;
 #pragma unroll
         for (int e = 0; e < WIDTH; e++) out[e] = of_sum<T>(before[e] + sums[r][e]);
-        if (first + r < count) columns.store(result + row(r), out);
+        if ((uint32_t)r < there) columns.store(result + row(r), out);
     }
 }
 

@@ -10,18 +10,34 @@ template <class T> struct ScannedRow {
 
     __device__ __forceinline__ size_t at(size_t i) const { return base + (reversed ? count - 1 - i : i); }
 
-    // Elements [i, i + WIDTH), of which there are those before `end`.
-    __device__ __forceinline__ vec<T, WIDTH> load(const T *source, size_t i, size_t end) const {
-        vec<T, WIDTH> found, turned;
-        if (wide && i < end) {
-            found = load_vec<vec<T, WIDTH>>(source + base + (reversed ? count - WIDTH - i : i));
+    // Vectors of WIDTH elements from at(v) on, for v in [0, used), of which there are elements before `end`. No load waits
+    // for another.
+    template <int N, class At>
+    __device__ __forceinline__ void load(vec<T, WIDTH> (&to)[N], const T *source, uint32_t used, size_t end,
+                                         At at) const {
 #pragma unroll
-            for (int e = 0; e < WIDTH; e++) turned[e] = found[WIDTH - 1 - e];
-            return reversed ? turned : found;
+        for (int v = 0; v < N; v++)
+#pragma unroll
+            for (int e = 0; e < WIDTH; e++) to[v][e] = bit_cast<T>(zero());
+        if (wide) {
+#pragma unroll
+            for (int v = 0; v < N; v++)
+                if (v < (int)used && at(v) < end)
+                    to[v] = load_vec<vec<T, WIDTH>>(source + base + (reversed ? count - WIDTH - at(v) : at(v)));
+            if (!reversed) return;
+#pragma unroll
+            for (int v = 0; v < N; v++)
+#pragma unroll
+                for (int e = 0; e < WIDTH / 2; e++) swap(to[v], e, WIDTH - 1 - e);
+            return;
         }
 #pragma unroll
-        for (int e = 0; e < WIDTH; e++) found[e] = i + e < end ? source[at(i + e)] : bit_cast<T>(zero());
-        return found;
+        for (int v = 0; v < N; v++) {
+            if (v >= (int)used) continue;
+#pragma unroll
+            for (int e = 0; e < WIDTH; e++)
+                if (at(v) + e < end) to[v][e] = source[this->at(at(v) + e)];
+        }
     }
     __device__ __forceinline__ void store(T *result, size_t i, size_t end, const vec<T, WIDTH> &values) const {
         if (wide && i < end) {
@@ -38,6 +54,11 @@ template <class T> struct ScannedRow {
 
 private:
     static __device__ __forceinline__ typename bits_of<sizeof(T)>::type zero() { return 0; }
+    static __device__ __forceinline__ void swap(vec<T, WIDTH> &of, int one, int other) {
+        T first = of[one];
+        of[one] = of[other];
+        of[other] = first;
+    }
 };
 
 // A wavefront's elements: vectors of a lane lie WAVEFRONT vectors apart.
@@ -48,16 +69,13 @@ template <class T> struct ScannedWave {
     Sum before[VECTORS];      // of the wavefront's vectors before
     Sum all;
 
-    // Sums vectors [0, used), which are alike in all lanes, by `load(v)`.
-    template <class Load> __device__ __forceinline__ ScannedWave(uint32_t used, Load load) : all(0) {
+    // Sums vectors [0, used), which are alike in all lanes.
+    __device__ __forceinline__ ScannedWave(uint32_t used, const vec<T, WIDTH> (&elements)[VECTORS]) : all(0) {
         uint32_t lane = lane_id();
 #pragma unroll
-        for (int v = 0; v < VECTORS; v++) {
-            if (v >= (int)used) continue;
-            vec<T, WIDTH> elements = load(v);
+        for (int v = 0; v < VECTORS; v++)
 #pragma unroll
-            for (int e = 0; e < WIDTH; e++) sums[v][e] = to_sum<T>(elements[e]);
-        }
+            for (int e = 0; e < WIDTH; e++) sums[v][e] = to_sum<T>(elements[v][e]);
 #pragma unroll
         for (int v = 0; v < VECTORS; v++) {
             if (v >= (int)used) continue;
@@ -96,7 +114,9 @@ __device__ __forceinline__ void scan_rows(const T *__restrict__ source, T *__res
         auto at = [&](int v) INLINED {
             return first + (size_t)v * WAVEFRONT * WIDTH;
         };
-        Wave own(used, [&](int v) INLINED { return of_row.load(source, at(v), end); });
+        vec<T, (int)WIDTH> elements[SCAN_VECTORS<T>];
+        of_row.load(elements, source, used, end, at);
+        Wave own(used, elements);
         Sum before = 0;
         if (threads > WAVEFRONT) {
             if (lane == 0) of_wave[wave] = own.all;

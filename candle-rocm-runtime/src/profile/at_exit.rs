@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::sync::OnceLock;
 
 use super::recorder;
-use super::switch::{Table, Wanted};
+use super::settings::{Table, Wanted};
 
 static WANTED: OnceLock<Wanted> = OnceLock::new();
 

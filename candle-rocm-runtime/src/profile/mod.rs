@@ -23,25 +23,30 @@
 //! has. Off, all of this costs a launch one load.
 
 mod at_exit;
+mod range;
 mod recorder;
 mod report;
+mod settings;
 mod switch;
 mod trace;
 mod work;
 
+pub use range::{range, Range};
 pub use report::{Report, Row};
-pub use trace::{range, Range};
 
-pub(crate) use recorder::timed;
+pub(crate) use switch::timed;
 pub(crate) use work::Work;
 
 /// Begins to record what all threads give to GPUs. What was recorded before is forgotten, but for the trace and the table of
 /// `CANDLE_ROCM_TRACE` and `CANDLE_ROCM_PROFILE`, which go on.
 pub fn start() {
+    switch::set(true);
     recorder::begin_section();
 }
 
 /// Ends what [`start`] began, waits for what was recorded, and returns its table. Empty where nothing was started.
 pub fn stop() -> Report {
-    recorder::end_section()
+    let (report, goes_on) = recorder::end_section();
+    switch::set(goes_on);
+    report
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::report::{Report, Section};
-use super::switch::{self, Wanted};
+use super::settings::Wanted;
 use super::trace::{GpuSlice, HostSlice, Trace};
 use super::work::Work;
 use crate::base::error::Result;
@@ -73,22 +73,10 @@ struct Recorder {
 // SAFETY: HIP's events may be used from any thread.
 unsafe impl Send for Recorder {}
 
-/// Runs `give`, which gives `work` to the stream, between two events, if anybody asks. The stream's GPU is current.
-#[inline]
-pub(crate) fn timed<'w, R>(
-    stream: &Stream,
-    work: impl FnOnce() -> Work<'w>,
-    give: impl FnOnce() -> R,
-) -> R {
-    if !switch::is_on() {
-        return give();
-    }
-    record(stream, &work(), give)
-}
-
+/// Runs `give`, which gives `work` to the stream, between two events.
 #[cold]
 #[inline(never)]
-fn record<R>(stream: &Stream, work: &Work, give: impl FnOnce() -> R) -> R {
+pub(super) fn record<R>(stream: &Stream, work: &Work, give: impl FnOnce() -> R) -> R {
     // An event of a capture has no time.
     if stream.is_capturing().unwrap_or(true) {
         RECORDER
@@ -143,21 +131,20 @@ pub(super) fn end_process() -> Report {
     recorder.process.take().unwrap_or_default().report()
 }
 
+/// A table of its own begins.
 pub(super) fn begin_section() {
-    switch::set(true);
     let mut recorder = RECORDER.lock();
     recorder.read();
     recorder.section = Some(Section::default());
 }
 
-pub(super) fn end_section() -> Report {
+/// The table of what [`begin_section`] began, and whether anything else is still recorded.
+pub(super) fn end_section() -> (Report, bool) {
     let mut recorder = RECORDER.lock();
     recorder.read();
     let section = recorder.section.take().unwrap_or_default();
     let goes_on = recorder.process.is_some() || recorder.trace.is_some();
-    drop(recorder);
-    switch::set(goes_on);
-    section.report()
+    (section.report(), goes_on)
 }
 
 /// A slice of the host's own, in the trace if there is one.

@@ -1,11 +1,12 @@
 //! Whether anything is recorded: one load for who launches a kernel.
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::Once;
 
+use super::settings::Wanted;
+use super::work::Work;
 use super::{at_exit, recorder};
-use crate::variables;
+use crate::stream::queue::Stream;
 
 const UNKNOWN: u8 = 0;
 const OFF: u8 = 1;
@@ -13,38 +14,17 @@ const ON: u8 = 2;
 
 static STATE: AtomicU8 = AtomicU8::new(UNKNOWN);
 
-/// What the environment asks for at the end of the process.
-pub(super) struct Wanted {
-    /// Where the table goes.
-    pub table: Option<Table>,
-    /// The trace's file.
-    pub trace: Option<PathBuf>,
-}
-
-/// Where a table goes.
-pub(super) enum Table {
-    StandardError,
-    File(PathBuf),
-}
-
-fn value(variable: &variables::Variable) -> Option<std::ffi::OsString> {
-    std::env::var_os(variable.name).filter(|value| !value.is_empty())
-}
-
-impl Wanted {
-    fn of_environment() -> Self {
-        let table = value(&variables::PROFILE).and_then(|value| match value.to_str() {
-            Some("0") => None,
-            Some("1") => Some(Table::StandardError),
-            _ => Some(Table::File(value.into())),
-        });
-        let trace = value(&variables::TRACE).map(PathBuf::from);
-        Self { table, trace }
+/// Runs `give`, which gives `work` to the stream, between two events, if anybody asks. The stream's GPU is current.
+#[inline]
+pub(crate) fn timed<'w, R>(
+    stream: &Stream,
+    work: impl FnOnce() -> Work<'w>,
+    give: impl FnOnce() -> R,
+) -> R {
+    if !is_on() {
+        return give();
     }
-
-    fn is_any(&self) -> bool {
-        self.table.is_some() || self.trace.is_some()
-    }
+    recorder::record(stream, &work(), give)
 }
 
 #[inline]

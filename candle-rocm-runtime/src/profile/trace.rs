@@ -5,11 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{json, Value};
-
-use super::{recorder, switch};
 
 /// The host among the trace's processes; GPU n is n + 1.
 const HOST: usize = 0;
@@ -144,30 +142,6 @@ impl Trace {
         if let Err(error) = written {
             let path = self.path.display();
             tracing::error!(%path, %error, "the trace of CANDLE_ROCM_TRACE cannot be written");
-        }
-    }
-}
-
-/// A part of a program that has a name: a slice of its thread in the trace, from [`range`] to its drop.
-#[derive(Debug)]
-#[must_use = "the range ends where this is dropped"]
-pub struct Range {
-    name: Option<String>,
-    began: Instant,
-}
-
-/// Names what the calling thread does until the result is dropped, in the trace of `CANDLE_ROCM_TRACE`; nothing without one.
-pub fn range(name: &str) -> Range {
-    Range {
-        name: switch::is_on().then(|| name.to_owned()),
-        began: Instant::now(),
-    }
-}
-
-impl Drop for Range {
-    fn drop(&mut self) {
-        if let Some(name) = &self.name {
-            recorder::host_slice(name, self.began);
         }
     }
 }
