@@ -39,6 +39,9 @@ template <class T> struct LaneColumns {
     bool wide;
 
     __device__ __forceinline__ bool has(int e) const { return first + e < end; }
+    __device__ __forceinline__ uint32_t count() const {
+        return (uint32_t)min_of(first < end ? end - first : 0, (size_t)WIDTH);
+    }
     // Those of `there` of N rows, zeros of the others; no load waits for another.
     template <int N, class Row>
     __device__ __forceinline__ void load(vec<T, WIDTH> (&to)[N], uint32_t there, Row row) const {
@@ -67,6 +70,20 @@ template <class T> struct LaneColumns {
     }
 };
 
+// Adds sums that another workgroup leaves, of the first `there` of WIDTH columns, four at a time.
+template <class Sum, int WIDTH>
+__device__ __forceinline__ void add_waited(const int64_t *at, uint32_t there, Sum (&sums)[WIDTH]) {
+    constexpr int TOGETHER = min_of(WIDTH, 4);
+#pragma unroll
+    for (int first = 0; first < WIDTH; first += TOGETHER) {
+        if (first >= (int)there) return;
+        Sum found[TOGETHER];
+        LeftSum<Sum>::wait_all(at + first * LeftSum<Sum>::WORDS, there - first, found);
+#pragma unroll
+        for (int e = 0; e < TOGETHER; e++) sums[first + e] += found[e];
+    }
+}
+
 // The sums of all rows before a tile's, of the lane's columns. `all` has the tile's own.
 template <class T>
 __device__ __forceinline__ void sums_before_tile(const TileSums<scan_sum_t<T>> &left, const LaneColumns<T> &columns,
@@ -83,10 +100,9 @@ __device__ __forceinline__ void sums_before_tile(const TileSums<scan_sum_t<T>> &
             if (columns.has(e)) Left::leave(left.of(outer, tile, columns.first + e), all[e]);
 #pragma unroll
     for (int e = 0; e < WIDTH; e++) sums[e] = 0;
-    for (uint32_t t = group * left.of_group + strip; t < tile; t += COLUMN_STRIPS)
-#pragma unroll
-        for (int e = 0; e < WIDTH; e++)
-            if (columns.has(e)) sums[e] += Left::wait(left.of(outer, t, columns.first + e));
+    uint32_t there = columns.count(), begin = group * left.of_group;
+    for (uint32_t t = begin + strip; t < tile && there > 0; t += COLUMN_STRIPS)
+        add_waited<Sum, WIDTH>(left.of(outer, t, columns.first), there, sums);
     lds.add_up(lane, strip, sums, unused, before);
     if (strip == 0 && left.ends_group(tile))
 #pragma unroll
@@ -95,10 +111,8 @@ __device__ __forceinline__ void sums_before_tile(const TileSums<scan_sum_t<T>> &
     if (group == 0) return;
 #pragma unroll
     for (int e = 0; e < WIDTH; e++) sums[e] = 0;
-    for (uint32_t g = strip; g < group; g += COLUMN_STRIPS)
-#pragma unroll
-        for (int e = 0; e < WIDTH; e++)
-            if (columns.has(e)) sums[e] += Left::wait(left.of_whole(outer, g, columns.first + e));
+    for (uint32_t g = strip; g < group && there > 0; g += COLUMN_STRIPS)
+        add_waited<Sum, WIDTH>(left.of_whole(outer, g, columns.first), there, sums);
     lds.add_up(lane, strip, sums, unused, found);
 #pragma unroll
     for (int e = 0; e < WIDTH; e++) before[e] = found[e] + before[e];

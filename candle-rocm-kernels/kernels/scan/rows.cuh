@@ -26,9 +26,12 @@ template <class T> struct ScannedRow {
                     to[v] = load_vec<vec<T, WIDTH>>(source + base + (reversed ? count - WIDTH - at(v) : at(v)));
             if (!reversed) return;
 #pragma unroll
-            for (int v = 0; v < N; v++)
+            for (int v = 0; v < N; v++) {
+                vec<T, WIDTH> turned;
 #pragma unroll
-                for (int e = 0; e < WIDTH / 2; e++) swap(to[v], e, WIDTH - 1 - e);
+                for (int e = 0; e < WIDTH; e++) turned[e] = to[v][WIDTH - 1 - e];
+                to[v] = turned;
+            }
             return;
         }
 #pragma unroll
@@ -44,7 +47,8 @@ template <class T> struct ScannedRow {
             vec<T, WIDTH> turned;
 #pragma unroll
             for (int e = 0; e < WIDTH; e++) turned[e] = values[WIDTH - 1 - e];
-            store_vec(result + base + (reversed ? count - WIDTH - i : i), reversed ? turned : values);
+            if (reversed) store_vec(result + base + count - WIDTH - i, turned);
+            else store_vec(result + base + i, values);
             return;
         }
 #pragma unroll
@@ -54,11 +58,6 @@ template <class T> struct ScannedRow {
 
 private:
     static __device__ __forceinline__ typename bits_of<sizeof(T)>::type zero() { return 0; }
-    static __device__ __forceinline__ void swap(vec<T, WIDTH> &of, int one, int other) {
-        T first = of[one];
-        of[one] = of[other];
-        of[other] = first;
-    }
 };
 
 // A wavefront's elements: vectors of a lane lie WAVEFRONT vectors apart.
@@ -69,22 +68,26 @@ template <class T> struct ScannedWave {
     Sum before[VECTORS];      // of the wavefront's vectors before
     Sum all;
 
-    // Sums vectors [0, used), which are alike in all lanes.
-    __device__ __forceinline__ ScannedWave(uint32_t used, const vec<T, WIDTH> (&elements)[VECTORS]) : all(0) {
+    __device__ __forceinline__ explicit ScannedWave(const vec<T, WIDTH> (&elements)[VECTORS]) : all(0) {
         uint32_t lane = lane_id();
 #pragma unroll
         for (int v = 0; v < VECTORS; v++)
 #pragma unroll
             for (int e = 0; e < WIDTH; e++) sums[v][e] = to_sum<T>(elements[v][e]);
+        // Of all vectors a step at a time, so that no exchange between lanes waits for another's.
+        Sum until[VECTORS];
 #pragma unroll
         for (int v = 0; v < VECTORS; v++) {
-            if (v >= (int)used) continue;
 #pragma unroll
             for (int e = 1; e < WIDTH; e++) sums[v][e] = sums[v][e - 1] + sums[v][e];
-            Sum until = wave_inclusive_sum(sums[v][WIDTH - 1]);
-            Sum earlier = shfl_up(until, 1, (uint32_t)WAVEFRONT);
+            until[v] = sums[v][WIDTH - 1];
+        }
+        wave_inclusive_sums(until);
+#pragma unroll
+        for (int v = 0; v < VECTORS; v++) {
+            Sum earlier = shfl_up(until[v], 1, (uint32_t)WAVEFRONT);
             before[v] = lane == 0 ? all : all + earlier;
-            all = all + shfl(until, WAVEFRONT - 1, (uint32_t)WAVEFRONT);
+            all = all + shfl(until[v], WAVEFRONT - 1, (uint32_t)WAVEFRONT);
         }
     }
 };
@@ -116,7 +119,7 @@ __device__ __forceinline__ void scan_rows(const T *__restrict__ source, T *__res
         };
         vec<T, (int)WIDTH> elements[SCAN_VECTORS<T>];
         of_row.load(elements, source, used, end, at);
-        Wave own(used, elements);
+        Wave own(elements);
         Sum before = 0;
         if (threads > WAVEFRONT) {
             if (lane == 0) of_wave[wave] = own.all;

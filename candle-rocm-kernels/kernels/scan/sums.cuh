@@ -33,17 +33,33 @@ template <class Sum> struct LeftSum {
         for (int i = 0; i < WORDS; i++) device_atomic::write(at + i, (int64_t)((uint64_t)1 << 32 | halves[i]));
     }
     static __device__ __forceinline__ Sum wait(const int64_t *at) {
-        uint32_t halves[WORDS];
+        Sum sum[1];
+        wait_all(at, 1, sum);
+        return sum[0];
+    }
+    // N sums one after another, of which there are `there` and one at least: all are asked for at once.
+    template <int N>
+    static __device__ __forceinline__ void wait_all(const int64_t *at, uint32_t there, Sum (&sums)[N]) {
+        uint32_t halves[N][WORDS];
+        bool waits;
+        do {
+            waits = false;
+            int64_t word[N][WORDS];
 #pragma unroll
-        for (int i = 0; i < WORDS; i++) {
-            int64_t word;
-            do word = device_atomic::read(at + i);
-            while (word >> 32 == 0);
-            halves[i] = (uint32_t)word;
-        }
-        Sum sum;
-        __builtin_memcpy(&sum, halves, sizeof(Sum));
-        return sum;
+            for (int n = 0; n < N; n++)
+#pragma unroll
+                for (int i = 0; i < WORDS; i++)
+                    word[n][i] = device_atomic::read(at + min_of((uint32_t)n, there - 1) * WORDS + i);
+#pragma unroll
+            for (int n = 0; n < N; n++)
+#pragma unroll
+                for (int i = 0; i < WORDS; i++) {
+                    waits = waits || word[n][i] >> 32 == 0;
+                    halves[n][i] = (uint32_t)word[n][i];
+                }
+        } while (waits);
+#pragma unroll
+        for (int n = 0; n < N; n++) __builtin_memcpy(&sums[n], halves[n], sizeof(Sum));
     }
 };
 
