@@ -125,6 +125,36 @@ template <class U> struct SortMove {
     const uint32_t *starts;
 };
 
+// Writes a tile's keys, which LDS has in their digit's order, and the elements that they say. `items` become their places
+// in the row, all ones where there is none; `inexact` those below `kept` whose keys do not say the element.
+template <class U>
+__device__ __forceinline__ void move_keys(const SortMove<U> &move, const SortTile &tile, size_t base, uint32_t kept,
+                                          uint32_t shift, SortKeys<U> final, const LDS_MEMORY U *of_keys,
+                                          const uint32_t (&places)[DIGITS], uint32_t (&items)[SORT_ITEMS],
+                                          bool (&inexact)[SORT_ITEMS]) {
+    U keys[SORT_ITEMS];
+#pragma unroll
+    for (int i = 0; i < SORT_ITEMS; i++) keys[i] = of_keys[i * TILE_THREADS + threadIdx.x];
+#pragma unroll
+    for (int i = 0; i < SORT_ITEMS; i++) {
+        uint32_t place = i * TILE_THREADS + threadIdx.x;
+        items[i] = places[(uint32_t)(keys[i] >> shift) & (DIGITS - 1)] + place;
+        if (place >= tile.count) items[i] = ~0u;
+        inexact[i] = false;
+    }
+    if (move.keys != nullptr)
+#pragma unroll
+        for (int i = 0; i < SORT_ITEMS; i++)
+            if (items[i] != ~0u) move.keys[base + items[i]] = keys[i];
+    if (move.values != nullptr)
+#pragma unroll
+        for (int i = 0; i < SORT_ITEMS; i++) {
+            if (items[i] >= kept) continue;
+            inexact[i] = !final.is_exact(keys[i]);
+            if (!inexact[i]) move.values[tile.row * kept + items[i]] = final.element(keys[i]);
+        }
+}
+
 // Sorts a tile by a digit, and moves its elements to their places in the row. Of columns and elements the first `kept`
 // are written, of a row of as many. `given` has the keys of what is read, `final` those of the elements.
 template <class U>
@@ -138,12 +168,15 @@ __device__ __forceinline__ void move_tile(const SortMove<U> &move, uint32_t colu
     uint32_t start = move.starts[tile.chunk(columns) * DIGITS + threadIdx.x];
     start += move.counts[(size_t)blockIdx.x * DIGITS + threadIdx.x];
 
+    // Nothing is done to what is read before all of it is on its way.
     U keys[SORT_ITEMS];
     uint32_t items[SORT_ITEMS], ranks[SORT_ITEMS], first = group.wave() * SORT_ITEMS * WAVEFRONT + group.lane();
+    const U *from = move.from + base + tile.first;
+#pragma unroll
+    for (int i = 0; i < SORT_ITEMS; i++) keys[i] = from[min_of(first + i * WAVEFRONT, tile.count - 1)];
 #pragma unroll
     for (int i = 0; i < SORT_ITEMS; i++) {
-        uint32_t place = first + i * WAVEFRONT;
-        keys[i] = place < tile.count ? given.of(move.from[base + tile.first + place]) : (U) ~(U)0;
+        keys[i] = first + i * WAVEFRONT < tile.count ? given.of(keys[i]) : (U) ~(U)0;
         items[i] = (uint32_t)(keys[i] >> shift) & (DIGITS - 1);
     }
     group.clear();
@@ -153,39 +186,33 @@ __device__ __forceinline__ void move_tile(const SortMove<U> &move, uint32_t colu
     places[threadIdx.x] = start - group.counter(0, threadIdx.x);
     LDS_MEMORY U *of_keys = (LDS_MEMORY U *)exchange;
 #pragma unroll
-    for (int i = 0; i < SORT_ITEMS; i++) {
-        ranks[i] += group.counter(group.wave(), items[i]);
-        of_keys[ranks[i]] = keys[i];
+    for (int i = 0; i < SORT_ITEMS; i++) ranks[i] += group.counter(group.wave(), items[i]);
+#pragma unroll
+    for (int i = 0; i < SORT_ITEMS; i++) of_keys[ranks[i]] = keys[i];
+    // Columns are on their way while keys are written.
+    uint32_t moved[SORT_ITEMS];
+#pragma unroll
+    for (int i = 0; i < SORT_ITEMS; i++) moved[i] = tile.first + first + i * WAVEFRONT;
+    if (move.index != nullptr) {
+        const uint32_t *index = move.index + base + tile.first;
+#pragma unroll
+        for (int i = 0; i < SORT_ITEMS; i++) moved[i] = index[min_of(first + i * WAVEFRONT, tile.count - 1)];
     }
     lds_barrier();
     bool inexact[SORT_ITEMS];
-#pragma unroll
-    for (int i = 0; i < SORT_ITEMS; i++) {
-        uint32_t place = i * TILE_THREADS + threadIdx.x;
-        U key = of_keys[place];
-        items[i] = place < tile.count ? places[(uint32_t)(key >> shift) & (DIGITS - 1)] + place : ~0u;
-        inexact[i] = false;
-        if (place >= tile.count) continue;
-        if (move.keys != nullptr) move.keys[base + items[i]] = key;
-        if (move.values != nullptr && items[i] < kept) {
-            inexact[i] = !final.is_exact(key);
-            if (!inexact[i]) move.values[tile.row * kept + items[i]] = final.element(key);
-        }
-    }
+    move_keys(move, tile, base, kept, shift, final, of_keys, places, items, inexact);
     lds_barrier();
     LDS_MEMORY uint32_t *of_columns = (LDS_MEMORY uint32_t *)exchange;
 #pragma unroll
-    for (int i = 0; i < SORT_ITEMS; i++) {
-        uint32_t place = tile.first + first + i * WAVEFRONT;
-        if (move.index != nullptr) place = first + i * WAVEFRONT < tile.count ? move.index[base + place] : 0;
-        of_columns[ranks[i]] = place;
-    }
+    for (int i = 0; i < SORT_ITEMS; i++) of_columns[ranks[i]] = moved[i];
     lds_barrier();
 #pragma unroll
-    for (int i = 0; i < SORT_ITEMS; i++) {
-        if (items[i] >= kept) continue;
-        uint32_t column = of_columns[i * TILE_THREADS + threadIdx.x];
-        if (move.columns != nullptr) move.columns[tile.row * kept + items[i]] = column;
-        if (inexact[i]) move.values[tile.row * kept + items[i]] = move.elements[base + column];
-    }
+    for (int i = 0; i < SORT_ITEMS; i++) moved[i] = of_columns[i * TILE_THREADS + threadIdx.x];
+    if (move.columns != nullptr)
+#pragma unroll
+        for (int i = 0; i < SORT_ITEMS; i++)
+            if (items[i] < kept) move.columns[tile.row * kept + items[i]] = moved[i];
+#pragma unroll
+    for (int i = 0; i < SORT_ITEMS; i++)
+        if (inexact[i]) move.values[tile.row * kept + items[i]] = move.elements[base + moved[i]];
 }

@@ -36,24 +36,32 @@ template <class U> __device__ __forceinline__ void sort_row_by(const RowLds<U> &
     };
     uint32_t items[SORT_ITEMS], ranks[SORT_ITEMS];
     group.clear();
+    // Reads of LDS wait for none but those that they depend on.
+    auto place_of = [&](int i) INLINED {
+        return first + i * WAVEFRONT + group.lane();
+    };
+#pragma unroll
+    for (int i = 0; i < SORT_ITEMS; i++) ranks[i] = min_of(place_of(i), count - 1);
+    if (digit != 0)
+#pragma unroll
+        for (int i = 0; i < SORT_ITEMS; i++)
+            if (is_there(i)) ranks[i] = lds.columns[ranks[i]];
 #pragma unroll
     for (int i = 0; i < SORT_ITEMS; i++) {
         items[i] = DIGITS - 1;
-        if (!is_there(i)) continue;
-        uint32_t place = first + i * WAVEFRONT + group.lane();
-        if (place < count) {
-            uint32_t column = digit == 0 ? place : lds.columns[place];
-            items[i] = digits[column * sizeof(U)] | column << 8;
-        }
+        if (is_there(i)) items[i] = digits[ranks[i] * sizeof(U)] | ranks[i] << 8;
     }
+#pragma unroll
+    for (int i = 0; i < SORT_ITEMS; i++)
+        if (place_of(i) >= count) items[i] = DIGITS - 1;
     rank_items(group, items, ranks, is_there);
     group.scan();
 #pragma unroll
-    for (int i = 0; i < SORT_ITEMS; i++) {
-        if (!is_there(i)) continue;
-        uint32_t place = group.counter(group.wave(), items[i] & (DIGITS - 1)) + ranks[i];
-        if (place < count) lds.columns[place] = (SortCounter)(items[i] >> 8);
-    }
+    for (int i = 0; i < SORT_ITEMS; i++)
+        if (is_there(i)) ranks[i] += group.counter(group.wave(), items[i] & (DIGITS - 1));
+#pragma unroll
+    for (int i = 0; i < SORT_ITEMS; i++)
+        if (is_there(i) && ranks[i] < count) lds.columns[ranks[i]] = (SortCounter)(items[i] >> 8);
     group.sync();
 }
 
