@@ -112,13 +112,21 @@ pub enum Gather {
     Compared,
     /// Both operands by 16 bytes.
     Vectors,
-    /// Both operands element by element.
+    /// Both operands element by element, rows side by side.
     Elements,
+    /// Both operands element by element, elements of k side by side.
+    AlongK,
 }
 
 impl Gather {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Masked, Self::Compared, Self::Vectors, Self::Elements];
+    pub const ALL: [Self; 5] = [
+        Self::Masked,
+        Self::Compared,
+        Self::Vectors,
+        Self::Elements,
+        Self::AlongK,
+    ];
 }
 
 /// The name of the kernel of a tile.
@@ -128,6 +136,7 @@ pub fn kernel_name(dtype: Dtype, tile: Tile, gather: Gather) -> String {
         Gather::Compared => "compared",
         Gather::Vectors => "vectors",
         Gather::Elements => "elements",
+        Gather::AlongK => "along_k",
     };
     let Tile { rows, columns } = tile;
     format!("convolution_{}_{rows}x{columns}_{gathered}", dtype.name())

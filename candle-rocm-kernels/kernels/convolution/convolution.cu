@@ -17,12 +17,19 @@ constexpr int CONVOLUTION_RESIDENT = sizeof(T) == 4 && S::M * S::N > 4096 ? 1 : 
         CONVOLUTION_WAVES NAME(ConvolutionProblem p) {                                     \
         convolution_tile<element_##TYPE, SHAPE, Gather::GATHER>(p);                        \
     }
+// A K-block of lanes along k is held element by element: half of it where registers would not hold it.
+template <class T, int ROWS> constexpr int along_k_stage(int bytes) {
+    return ROWS > 64 && sizeof(T) == 2 ? min_of(bytes, 32) : bytes;
+}
 #define CONVOLUTIONS(TYPE, ROWS, COLUMNS, WAVES_M, WAVES_N, STAGE_BYTES)                                               \
     using Shape_##TYPE##_##ROWS##x##COLUMNS = MatmulShape<ROWS, COLUMNS, WAVES_M, WAVES_N, STAGE_BYTES, 1>;            \
     CONVOLUTION(TYPE, Shape_##TYPE##_##ROWS##x##COLUMNS, convolution_##TYPE##_##ROWS##x##COLUMNS##_masked, MASKED)     \
     CONVOLUTION(TYPE, Shape_##TYPE##_##ROWS##x##COLUMNS, convolution_##TYPE##_##ROWS##x##COLUMNS##_compared, COMPARED) \
     CONVOLUTION(TYPE, Shape_##TYPE##_##ROWS##x##COLUMNS, convolution_##TYPE##_##ROWS##x##COLUMNS##_vectors, VECTORS)   \
-    CONVOLUTION(TYPE, Shape_##TYPE##_##ROWS##x##COLUMNS, convolution_##TYPE##_##ROWS##x##COLUMNS##_elements, ELEMENTS)
+    CONVOLUTION(TYPE, Shape_##TYPE##_##ROWS##x##COLUMNS, convolution_##TYPE##_##ROWS##x##COLUMNS##_elements, ELEMENTS) \
+    using AlongK_##TYPE##_##ROWS##x##COLUMNS =                                                                         \
+        MatmulShape<ROWS, COLUMNS, WAVES_M, WAVES_N, (along_k_stage<element_##TYPE, ROWS>(STAGE_BYTES)), 1>;           \
+    CONVOLUTION(TYPE, AlongK_##TYPE##_##ROWS##x##COLUMNS, convolution_##TYPE##_##ROWS##x##COLUMNS##_along_k, ALONG_K)
 #else
 // Too old for the products' instructions.
 #define CONVOLUTIONS(...)

@@ -5,9 +5,10 @@
 //   EACH(type)
 //   DEPTHWISE(type, taps, stride)
 //
-// X is four kernels whose workgroups make a tile of rows x columns by waves_m x waves_n wavefronts:
+// X is five kernels whose workgroups make a tile of rows x columns by waves_m x waves_n wavefronts:
 // convolution_<type>_<rows>x<columns>_masked and ..._compared, which gather the image element by element and read the
-// matrix by 16 bytes, ..._vectors, which reads both so, and ..._elements, which reads neither so (operands.cuh).
+// matrix by 16 bytes, ..._vectors, which reads both so, and ..._elements and ..._along_k, which read neither so, with
+// rows or elements of k side by side in lanes (operands.cuh, along_k.cuh).
 // A K-block has stage_bytes of k: so few of the largest tile's that two workgroups fit a compute unit's LDS.
 //
 // DEPTHWISE is convolution_depthwise_<type>_<taps>_<stride>, for groups of one channel, taps x taps taps, and places

@@ -6,7 +6,7 @@
 // set for it (masked), or its coordinates are compared; elements outside read as 0 without a branch.
 //
 // Lanes have consecutive rows, whose elements lie together in memory where rows are places along x; or, where chunks
-// are read at once, the chunks of few rows.
+// are read at once, the chunks of few rows; or consecutive elements of k, where these are places (along_k.cuh).
 #pragma once
 #include "convolution/places.cuh"
 #include "matmul/loads/k_block.cuh"
@@ -137,8 +137,9 @@ template <class T, bool GATHERED> struct Chunk {
 };
 
 // How operands are read: the image element by element, with a bit for each tap (MASKED) or by comparing coordinates
-// (COMPARED), or a chunk at once; the matrix a chunk at once but for ELEMENTS, whose image is compared.
-enum class Gather { MASKED, COMPARED, VECTORS, ELEMENTS };
+// (COMPARED), or a chunk at once; the matrix a chunk at once but for ELEMENTS, whose image is compared, and ALONG_K,
+// whose lanes have consecutive elements of k of both.
+enum class Gather { MASKED, COMPARED, VECTORS, ELEMENTS, ALONG_K };
 
 // What ENTRIES elements of k, of several K-blocks, add to places, in LDS.
 template <class T> struct KTable {
@@ -169,6 +170,12 @@ template <class T> struct KTable {
     }
     static __device__ __forceinline__ Two<Matrix> matrices(LdsBytes table, uint32_t k) {
         return bit_cast<Two<Matrix>>(lds_load<WordVector<4>::type>(table + MATRIX + k * sizeof(Matrix)));
+    }
+    static __device__ __forceinline__ Image image(LdsBytes table, uint32_t k) {
+        return bit_cast<Image>(lds_load<WordVector<2>::type>(table + IMAGE + k * sizeof(Image)));
+    }
+    static __device__ __forceinline__ Matrix matrix(LdsBytes table, uint32_t k) {
+        return bit_cast<Matrix>(lds_load<WordVector<2>::type>(table + MATRIX + k * sizeof(Matrix)));
     }
     static __device__ __forceinline__ Coordinates compared(LdsBytes table, uint32_t k) {
         auto words = lds_load<WordVector<4>::type>(table + COMPARED + k * sizeof(Compared));
@@ -222,7 +229,10 @@ template <class T, int ROWS, class S, Gather GATHER> struct ImageBlock {
     Coordinates at[Mine::OWN_ROWS];
     Chunk<T, !VECTORS> held[Mine::COUNT];
 
-    __device__ __forceinline__ ImageBlock(const ConvolutionProblem &p, const Phase &phase, uint32_t first_row)
+    // What a block has in LDS beside what it stages.
+    static constexpr int ROWS_BYTES = 0;
+
+    __device__ __forceinline__ ImageBlock(const ConvolutionProblem &p, const Phase &phase, uint32_t first_row, LdsBytes)
         : memory((const T *)p.image + phase.image) {
 #pragma unroll
         for (int i = 0; i < Mine::OWN_ROWS; i++) {

@@ -8,23 +8,26 @@
 //     stage    the next K-block, registers -> LDS   (the buffer that is not being read)
 //   store      sums -> LDS -> result
 //
-// LDS: two buffers of a K-block of both operands, two tables, and where each row of the result begins.
+// LDS: two buffers of a K-block of both operands, two tables, and where each row of the result begins, or what rows of
+// the image add to a place.
 #pragma once
+#include "convolution/along_k.cuh"
 #include "convolution/epilogue.cuh"
-#include "convolution/operands.cuh"
 #include "convolution/vector_atom.cuh"
 #include "matmul/main_loop/tile.cuh"
 
 template <class T, class S, Gather GATHER> struct ConvolutionLoop {
     using Atom = MmaAtom<T>;
     using Sum = typename Product<T>::Sum;
-    using Image = ImageBlock<T, S::M, S, GATHER>;
-    using Matrix = MatrixBlock<T, S::N, S, GATHER>;
+    static constexpr bool ALONG_K = GATHER == Gather::ALONG_K;
+    using Image = typename conditional<ALONG_K, ImageAlongK<T, S::M, S>, ImageBlock<T, S::M, S, GATHER>>::type;
+    using Matrix = typename conditional<ALONG_K, MatrixAlongK<T, S::N, S>, MatrixBlock<T, S::N, S, GATHER>>::type;
     using Table = typename Image::Table;
     static constexpr int DEPTH = Image::DEPTH, BUFFER = Image::Stage::BYTES + Matrix::Stage::BYTES;
     static constexpr int TABLES = 2 * BUFFER, OPERANDS = TABLES;
     using Tile = WaveTile<T, S, OPERANDS>;
-    static constexpr int ROWS_AT = TABLES + 2 * Table::BYTES, LDS_BYTES = ROWS_AT + S::M * 4;
+    static constexpr int ROWS_AT = TABLES + 2 * Table::BYTES,
+                         LDS_BYTES = ROWS_AT + (Image::ROWS_BYTES > S::M * 4 ? Image::ROWS_BYTES : S::M * 4);
     static constexpr int STEPS = Image::Stage::CHUNKS / Atom::STEP_CHUNKS, STEPS_UNROLLED = Atom::UNROLLED ? STEPS : 1;
     static_assert(Tile::LDS_BYTES == OPERANDS && LDS_BYTES <= LDS_MOST, "results fit where operands were");
     // K-blocks of a table.
@@ -222,7 +225,7 @@ template <class T, class S, Gather GATHER> __device__ __forceinline__ void convo
     uint32_t first_row = index.m * S::M, first_column = index.n * S::N, split = p.splits > 1 ? blockIdx.y : 0;
     Phase phase(p, blockIdx.z);
     if (first_row >= phase.rows) return;
-    typename Loop::Image image(p, phase, first_row);
+    typename Loop::Image image(p, phase, first_row, (LdsBytes)lds_array + Loop::ROWS_AT);
     typename Loop::Matrix matrix(p, phase, first_column);
     typename Loop::Tile tile;
     Loop loop = {p, phase, (LdsBytes)lds_array, image, matrix, tile};

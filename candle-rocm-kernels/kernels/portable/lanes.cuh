@@ -30,23 +30,15 @@ __device__ __forceinline__ uint32_t lanes_before(Lanes lanes) {
 #endif
 }
 
-// Inclusive sums over a wavefront of several values of each lane, a step of all of them at a time.
-template <class T, int N> __device__ __forceinline__ void wave_inclusive_sums(T (&values)[N]) {
-    uint32_t lane = lane_id();
-#pragma unroll
-    for (uint32_t step = 1; step < WAVEFRONT; step *= 2)
-#pragma unroll
-        for (int n = 0; n < N; n++) {
-            T other = shfl_up(values[n], step, (uint32_t)WAVEFRONT);
-            if (lane >= step) values[n] = values[n] + other;
-        }
-}
-
 // The sum of the values of the wavefront's lanes up to one's own, of which all take part.
 template <class T> __device__ __forceinline__ T wave_inclusive_sum(T value) {
-    T values[1] = {value};
-    wave_inclusive_sums(values);
-    return values[0];
+    uint32_t lane = lane_id();
+#pragma unroll
+    for (uint32_t step = 1; step < WAVEFRONT; step *= 2) {
+        T other = shfl_up(value, step, (uint32_t)WAVEFRONT);
+        if (lane >= step) value = value + other;
+    }
+    return value;
 }
 
 // Adds to a number in LDS that other lanes add to, in whichever order.

@@ -74,7 +74,6 @@ template <class T> struct ScannedWave {
         for (int v = 0; v < VECTORS; v++)
 #pragma unroll
             for (int e = 0; e < WIDTH; e++) sums[v][e] = to_sum<T>(elements[v][e]);
-        // Of all vectors a step at a time, so that no exchange between lanes waits for another's.
         Sum until[VECTORS];
 #pragma unroll
         for (int v = 0; v < VECTORS; v++) {

@@ -20,6 +20,19 @@ template <class T> __device__ __forceinline__ T of_sum(scan_sum_t<T> sum) {
     else return (T)sum;
 }
 
+// Inclusive sums over a wavefront of several values of each lane, a step of all of them at a time, so that no exchange
+// between lanes waits for another's.
+template <class T, int N> __device__ __forceinline__ void wave_inclusive_sums(T (&values)[N]) {
+    uint32_t lane = lane_id();
+#pragma unroll
+    for (uint32_t step = 1; step < WAVEFRONT; step *= 2)
+#pragma unroll
+        for (int n = 0; n < N; n++) {
+            T other = shfl_up(values[n], step, (uint32_t)WAVEFRONT);
+            if (lane >= step) values[n] = values[n] + other;
+        }
+}
+
 // A sum that one workgroup leaves for others of the launch, which wait for it: words of 64 bits, each with 32 bits of
 // the sum and one that says that they are there. All are 0 before the launch. Workgroups begin in the grid's order:
 // what waits for those before it alone will come to its end.

@@ -425,6 +425,10 @@ impl ConvolutionArguments {
             is_aligned(arguments.matrix) && are_together(&directions, &others, vector)
         };
         let has_image = of_image(self);
+        if !has_image && self.is_along_k() {
+            self.k_by_outer = false.into();
+            return Gather::AlongK;
+        }
         // Else the order in which the matrix has vectors, or in which the image's channels are neighbours.
         let by_outer =
             has_image || (of_matrix(self, true) && (self.image_k == 1 || !of_matrix(self, false)));
@@ -436,6 +440,14 @@ impl ConvolutionArguments {
             _ if taps.into_iter().product::<u64>() <= MOST_MASKED_TAPS => Gather::Masked,
             _ => Gather::Compared,
         }
+    }
+
+    /// Whether neighbours of the image are along k more than along rows, as places are of a gradient of weights.
+    fn is_along_k(&self) -> bool {
+        let x = &self.x;
+        let along_k = x.image == 1 && x.taps.value > x.rows.value;
+        let taps = self.axes().map(|axis| axis.most()[1]);
+        along_k && x.k_step.abs() <= 2 && taps.into_iter().product::<u64>() > MOST_MASKED_TAPS
     }
 
     /// Whether neighbours of the result are columns, or groups.

@@ -1,0 +1,103 @@
+// Operands whose elements of k are neighbours in memory, as the places of an image are in a gradient of weights: lanes
+// have consecutive elements of k of a row, and a thread one of each of some rows.
+//
+//   thread          k                     rows
+//   0 .. DEPTH - 1  0 .. DEPTH - 1        0, ROW_STEP, 2 * ROW_STEP, ...
+//   DEPTH ..        0 .. DEPTH - 1        1, ROW_STEP + 1, ...
+//
+// What rows add to a place stands in LDS, where all lanes of a row read the same.
+#pragma once
+#include "convolution/operands.cuh"
+
+// A thread's elements of an operand of ROWS rows.
+template <class T, int ROWS, class S> struct ElementsAlongK {
+    using Stage = typename S::template Stage<T, ROWS>;
+    static constexpr int DEPTH = S::STAGE_BYTES / (int)sizeof(T), ROW_STEP = S::THREADS / DEPTH;
+    static constexpr int COUNT = ROWS / ROW_STEP;
+    static_assert(S::THREADS % DEPTH == 0 && ROWS % ROW_STEP == 0, "all threads have as many");
+    // An element on its way.
+    using Bits = typename conditional<sizeof(T) == 2, uint16_t,
+                                      typename conditional<sizeof(T) == 4, uint32_t, WordVector<2>::type>::type>::type;
+    Bits held[COUNT];
+
+    static __device__ __forceinline__ uint32_t k() { return threadIdx.x % DEPTH; }
+    static __device__ __forceinline__ uint32_t row(int i) { return threadIdx.x / DEPTH + i * ROW_STEP; }
+
+    __device__ __forceinline__ void read(int i, const GatheredMemory &memory, uint32_t offset) {
+        if constexpr (sizeof(T) == 2) held[i] = memory.read_16(offset);
+        else if constexpr (sizeof(T) == 4) held[i] = memory.read_32(offset);
+        else held[i] = memory.read_64(offset);
+    }
+    __device__ __forceinline__ void stage(LdsBytes to) const {
+        uint32_t bytes = k() * (uint32_t)sizeof(T), chunk = bytes / Stage::CHUNK, rest = bytes % Stage::CHUNK;
+#pragma unroll
+        for (int i = 0; i < COUNT; i++) lds_store(to + Stage::lds_offset(row(i), chunk) + rest, held[i]);
+    }
+};
+
+// Rows that are gathered from the image.
+template <class T, int ROWS, class S> struct ImageAlongK {
+    using Elements = ElementsAlongK<T, ROWS, S>;
+    using Stage = typename Elements::Stage;
+    using Table = KTable<T>;
+    static constexpr int DEPTH = Elements::DEPTH;
+    // A row's offset in bytes and its coordinates, in LDS.
+    using Row = WordVector<4>::type;
+    static constexpr int ROWS_BYTES = ROWS * (int)sizeof(Row);
+
+    GatheredMemory memory;
+    LdsBytes rows;
+    Elements elements;
+
+    __device__ __forceinline__ ImageAlongK(const ConvolutionProblem &p, const Phase &phase, uint32_t first_row,
+                                           LdsBytes rows)
+        : memory((const T *)p.image + phase.image), rows(rows) {
+        for (uint32_t i = threadIdx.x; i < ROWS; i += S::THREADS) {
+            uint32_t number = first_row + i;
+            bool is_there = number < phase.rows;
+            Place row = phase.row(p, is_there ? number : 0);
+            Coordinates at = row_coordinates(p, phase, row);
+            uint32_t in_image = row.outer * (uint32_t)p.image_row + image_offset<uint32_t>(p, at);
+            lds_store(rows + i * sizeof(Row), Row{in_image * (uint32_t)sizeof(T), (uint32_t)at.z, (uint32_t)at.y,
+                                                  (uint32_t)(is_there ? at.x : OUTSIDE)});
+        }
+    }
+    __device__ __forceinline__ void load(const ConvolutionProblem &p, LdsBytes table, uint32_t k_block) {
+        uint32_t k = k_block + Elements::k(), offset = Table::image(table, k).offset;
+        Coordinates by = Table::compared(table, k);
+#pragma unroll
+        for (int i = 0; i < Elements::COUNT; i++) {
+            Row row = lds_load<Row>(rows + Elements::row(i) * sizeof(Row));
+            bool z = row[1] + (uint32_t)by.z < (uint32_t)p.z.size, y = row[2] + (uint32_t)by.y < (uint32_t)p.y.size,
+                 x = row[3] + (uint32_t)by.x < (uint32_t)p.x.size;
+            elements.read(i, memory, (z & y & x) ? row[0] + offset : GatheredMemory::NOWHERE);
+        }
+    }
+    __device__ __forceinline__ void stage(LdsBytes to) const { elements.stage(to); }
+};
+
+// Columns of the matrix.
+template <class T, int COLUMNS, class S> struct MatrixAlongK {
+    using Elements = ElementsAlongK<T, COLUMNS, S>;
+    using Stage = typename Elements::Stage;
+    using Table = KTable<T>;
+
+    GatheredMemory memory;
+    uint32_t offset, step, left;
+    Elements elements;
+
+    __device__ __forceinline__ MatrixAlongK(const ConvolutionProblem &p, const Phase &phase, uint32_t first_column)
+        : memory((const T *)p.matrix + phase.matrix), step((uint32_t)p.matrix_column * (uint32_t)sizeof(T)),
+          left(p.columns - first_column) {
+        offset = (first_column + Elements::row(0)) * step;
+    }
+    __device__ __forceinline__ void load(LdsBytes table, uint32_t k_block) {
+        auto k = Table::matrix(table, k_block + Elements::k());
+#pragma unroll
+        for (int i = 0; i < Elements::COUNT; i++) {
+            uint32_t from = offset + i * Elements::ROW_STEP * step + k.offset;
+            elements.read(i, memory, Elements::row(i) < left ? from | k.outside : GatheredMemory::NOWHERE);
+        }
+    }
+    __device__ __forceinline__ void stage(LdsBytes to) const { elements.stage(to); }
+};
