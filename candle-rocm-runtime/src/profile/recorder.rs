@@ -1,6 +1,6 @@
 //! What was given to GPUs between pairs of events, until the events are read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,8 @@ use crate::stream::queue::Stream;
 
 /// Most pairs of events that wait to be read: then the host waits for the GPU.
 const MOST_PENDING: usize = 2048;
+/// Of so many, those that are done are read: a program that is ended loses few.
+const READ_EACH: usize = 64;
 /// Events that measure time.
 const TIMING: u32 = 0;
 
@@ -60,7 +62,9 @@ struct OfGpu {
 }
 
 struct Recorder {
-    pending: Vec<Pending>,
+    pending: VecDeque<Pending>,
+    /// Since what is done was read.
+    unread: usize,
     gpus: BTreeMap<usize, OfGpu>,
     /// Of the environment's table.
     process: Option<Section>,
@@ -97,7 +101,7 @@ pub(super) fn record<R>(stream: &Stream, work: &Work, give: impl FnOnce() -> R) 
         recorder.each_section(|section| section.lost += 1);
         return result;
     }
-    recorder.pending.push(Pending {
+    recorder.pending.push_back(Pending {
         context: stream.context().clone(),
         queue: stream.key().raw as u64,
         name: work.name().into_owned(),
@@ -108,9 +112,16 @@ pub(super) fn record<R>(stream: &Stream, work: &Work, give: impl FnOnce() -> R) 
         took,
         thread: thread_number(),
     });
+    recorder.unread += 1;
     if recorder.pending.len() >= MOST_PENDING {
         recorder.read();
+    } else if recorder.unread >= READ_EACH {
+        recorder.read_done();
+    } else {
+        return result;
     }
+    // Reading made the events' GPU current. An error is the next call's, which makes its own current again.
+    let _ = stream.context().device().bind();
     result
 }
 
@@ -184,6 +195,13 @@ fn wait_for(device: &Device, event: hipEvent_t) -> Result<()> {
     hip.check(status, || "waiting for an event of a profile")
 }
 
+/// Whether an event has happened, or never will.
+fn is_done(device: &Device, event: hipEvent_t) -> bool {
+    let hip = device.hip();
+    // SAFETY: the handle is alive.
+    hip.relaxed(|| unsafe { (hip.hipEventQuery)(event) }) != HIP_ERROR_NOT_READY
+}
+
 /// Between two events that have happened.
 fn microseconds(device: &Device, from: hipEvent_t, to: hipEvent_t) -> Result<f64> {
     let (hip, mut milliseconds) = (device.hip(), 0f32);
@@ -196,7 +214,8 @@ fn microseconds(device: &Device, from: hipEvent_t, to: hipEvent_t) -> Result<f64
 impl Recorder {
     const fn new() -> Self {
         Self {
-            pending: Vec::new(),
+            pending: VecDeque::new(),
+            unread: 0,
             gpus: BTreeMap::new(),
             process: None,
             section: None,
@@ -243,13 +262,26 @@ impl Recorder {
 
     /// Waits for what is pending, and adds it to the tables and to the trace.
     fn read(&mut self) {
-        for pending in std::mem::take(&mut self.pending) {
-            match self.read_one(&pending) {
-                Ok(()) => (),
-                // An error of the work itself is another call's to return.
-                Err(_) => self.each_section(|section| section.lost += 1),
+        self.read_while(|_| true);
+    }
+
+    /// Adds what is done, in the order in which it was given.
+    fn read_done(&mut self) {
+        self.read_while(|pending| is_done(pending.context.device(), pending.events.end));
+    }
+
+    fn read_while(&mut self, chosen: impl Fn(&Pending) -> bool) {
+        while let Some(pending) = self.pending.pop_front() {
+            if !chosen(&pending) {
+                self.pending.push_front(pending);
+                break;
+            }
+            // An error of the work itself is another call's to return.
+            if self.read_one(&pending).is_err() {
+                self.each_section(|section| section.lost += 1);
             }
         }
+        self.unread = 0;
         if let Some(trace) = &mut self.trace {
             trace.flush();
         }
