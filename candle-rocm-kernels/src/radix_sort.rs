@@ -152,6 +152,17 @@ impl SortedDtype {
         kept <= self.short_columns().into() && 2 * kept <= columns
     }
 
+    /// [`SortedDtype::selects`] of rows that fit a workgroup, each of which would be sorted whole by one: where so many elements
+    /// outweigh the launches. On an H200 the 50 first of 4,096 rows of 4,096 f32 took 233 us for 539, of 256 rows 111 for 34, of
+    /// 32,768 rows of 1,024 1,263 for 1,121.
+    pub fn selects_of_short(&self, rows: u32, columns: u64, kept: u64) -> bool {
+        const LEAST_COLUMNS: u64 = 2048;
+        const LEAST_ELEMENTS: u64 = 4 << 20;
+        columns >= LEAST_COLUMNS
+            && u64::from(rows) * columns >= LEAST_ELEMENTS
+            && self.selects(columns, kept)
+    }
+
     /// LDS bytes of a short row that so many work-items sort.
     pub fn row_lds_bytes(&self, columns: u32, threads: u32, wavefront: u32) -> u32 {
         let keys = (columns * self.bits / 8).next_multiple_of(8);
@@ -328,6 +339,10 @@ mod tests {
         let sort = SortedDtype::of("f32", false).unwrap();
         assert!(
             sort.selects(8192, 4096) && !sort.selects(8191, 4096) && !sort.selects(1 << 20, 4097)
+        );
+        assert!(sort.selects_of_short(1024, 4096, 50) && !sort.selects_of_short(1024, 4096, 4096));
+        assert!(
+            !sort.selects_of_short(1023, 4096, 50) && !sort.selects_of_short(1 << 20, 1024, 50)
         );
         let of = |rows, columns| Selecting::of(rows, columns, 100);
         assert_eq!(of(1, 1 << 24).parts, 800);

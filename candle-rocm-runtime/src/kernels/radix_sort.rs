@@ -72,7 +72,8 @@ pub unsafe fn sort_rows(stream: &Stream, sort: &SortRows) -> Result<()> {
     }
     stream.enter()?;
     let module = embedded(stream.context().device(), &RADIX_SORT)?;
-    if columns <= sort.dtype.short_columns().into() {
+    let is_short = columns <= sort.dtype.short_columns().into();
+    if is_short && !sort.dtype.selects_of_short(sort.rows, columns, kept) {
         // SAFETY: the caller's promise.
         return unsafe { sort_short(stream, &module, sort, 0) };
     }
