@@ -219,7 +219,8 @@ fn depthwise(of: &Convolution, arguments: &ConvolutionArguments, gpu: Gpu) -> Op
         && [x, y, z].iter().all(|axis| axis.phases.value == 1)
         && [z.rows.value, z.taps.value] == [1, 1]
         && z.size == 1
-        && z.first == 0;
+        // As the phase's: a gradient of the data begins before its first turn.
+        && i64::from(z.first) == i64::from(z.shift / z.phases.value);
     let is_one = of.operation != Operation::Weights && of.groups > 1 && [inputs, outputs] == [1, 1];
     // Lanes are neighbours along x.
     let is_first = x.image == 1 && x.result == 1 && x.matrix.min(y.matrix) >= 0;
