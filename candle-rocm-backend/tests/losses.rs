@@ -67,7 +67,11 @@ fn operands(
 }
 
 /// The losses by their definition, in f64: of the rows, and reduced.
-fn expected(logits: &Tensor, targets: &Tensor, options: &CrossEntropyOptions) -> Result<[Vec<f64>; 2]> {
+fn expected(
+    logits: &Tensor,
+    targets: &Tensor,
+    options: &CrossEntropyOptions,
+) -> Result<[Vec<f64>; 2]> {
     let columns = logits.dim(D::Minus1)?;
     let (logits, targets) = (numbers(logits)?, numbers(targets)?);
     let (mut losses, mut lses, mut counted) = (Vec::new(), Vec::new(), 0.0);
@@ -119,7 +123,10 @@ fn assert_gradients(
 ) -> Result<()> {
     const STEP: f64 = 1e-5;
     let variables: Vec<Var> = values.iter().map(Var::from_tensor).collect::<Result<_>>()?;
-    let tensors: Vec<Tensor> = variables.iter().map(|var| var.as_tensor().clone()).collect();
+    let tensors: Vec<Tensor> = variables
+        .iter()
+        .map(|var| var.as_tensor().clone())
+        .collect();
     let gradients = loss(&tensors)?.backward()?;
     for (operand, variable) in variables.iter().enumerate() {
         let found = numbers(gradients.get(variable).expect("a gradient"))?;
@@ -135,7 +142,13 @@ fn assert_gradients(
                 loss(&values)?.to_scalar()
             };
             let slope = (at_step(STEP)? - at_step(-STEP)?) / (2.0 * STEP);
-            assert_near(&[found[at]], &[slope], 1e-6, 1.0, &format!("{what}: operand {operand}, {at}"));
+            assert_near(
+                &[found[at]],
+                &[slope],
+                1e-6,
+                1.0,
+                &format!("{what}: operand {operand}, {at}"),
+            );
         }
     }
     Ok(())
@@ -165,7 +178,8 @@ fn losses_are_those_of_the_definition() -> Result<()> {
                     let (logits, targets) = operands(rows, columns, dtype, &device)?;
                     let [loss, lse] = expected(&logits, &targets, &options)?;
                     let what = format!("{rows} x {columns} of {dtype:?}, {options:?}");
-                    let (found, found_lse) = ops::cross_entropy_with_lse(&logits, &targets, &options)?;
+                    let (found, found_lse) =
+                        ops::cross_entropy_with_lse(&logits, &targets, &options)?;
                     // Rounding of few logits to 16 bits has been done before.
                     let tolerance = tolerance.min(1e-3);
                     assert_near(&numbers(&found)?, &loss, tolerance, rows as f64, &what);
@@ -242,14 +256,22 @@ fn rows_may_be_strided_and_targets_of_any_dtype() -> Result<()> {
         ] {
             let count = logits.elem_count() / logits.dim(D::Minus1)?;
             let columns = logits.dim(D::Minus1)?;
-            let targets: Vec<i64> = (0..count).map(|i| (i * 5 % columns.min(6)) as i64).collect();
+            let targets: Vec<i64> = (0..count)
+                .map(|i| (i * 5 % columns.min(6)) as i64)
+                .collect();
             let shape = &logits.dims()[..logits.rank() - 1];
             let targets = Tensor::from_vec(targets, shape, &device)?;
             let [expected, _] = expected(&logits, &targets, &options)?;
             for dtype in [DType::U8, DType::U32, DType::I64] {
                 let var = Var::from_tensor(&wide)?;
                 let found = ops::cross_entropy(&logits, &targets.to_dtype(dtype)?, &options)?;
-                assert_near(&numbers(&found)?, &expected, 1e-5, 1.0, &format!("{logits:?}"));
+                assert_near(
+                    &numbers(&found)?,
+                    &expected,
+                    1e-5,
+                    1.0,
+                    &format!("{logits:?}"),
+                );
                 drop(var);
             }
         }
@@ -293,7 +315,13 @@ fn rows_that_are_ignored_or_missing() -> Result<()> {
         // Logits of -infinity are no column's, and no row's loss but that whose target they are.
         let masked = Tensor::new(&[[0f32, f32::NEG_INFINITY, 0.]], &device)?;
         let found = ops::cross_entropy(&masked, &Tensor::new(&[2u32], &device)?, &options)?;
-        assert_near(&numbers(&found)?, &[2f64.ln()], 1e-6, 1.0, "a masked column");
+        assert_near(
+            &numbers(&found)?,
+            &[2f64.ln()],
+            1e-6,
+            1.0,
+            "a masked column",
+        );
     }
     Ok(())
 }
@@ -318,7 +346,10 @@ fn what_makes_no_sense_is_an_error_that_says_so() -> Result<()> {
         ..options
     };
     for (found, parts) in [
-        (refused(&logits, &floats, &options), ["F32", "u8, u32 or i64"]),
+        (
+            refused(&logits, &floats, &options),
+            ["F32", "u8, u32 or i64"],
+        ),
         (refused(&logits, &narrow, &options), ["[2]", "[3, 5]"]),
         (refused(&targets, &targets, &options), ["I64", "f16, bf16"]),
         (refused(&logits, &targets, &smooth), ["1.5", "from 0 to 1"]),
@@ -346,7 +377,9 @@ fn a_target_that_is_no_column_is_named() {
         let targets = Tensor::new(&[5u32, 69_999, 70_000], &device).expect("targets");
         let options = CrossEntropyOptions::default();
         let loss = ops::cross_entropy(&logits, &targets, &options);
-        let error = loss.and_then(|loss| loss.to_scalar::<f32>()).expect_err("a trap");
+        let error = loss
+            .and_then(|loss| loss.to_scalar::<f32>())
+            .expect_err("a trap");
         let expected =
             "cross_entropy: index 70000 at position 2 is outside of a dimension of 70,000 (ids: u32)";
         assert!(error.to_string().contains(expected), "{error}");
@@ -354,7 +387,13 @@ fn a_target_that_is_no_column_is_named() {
 }
 
 /// Hidden states and a weight, rounded to a dtype.
-fn linear(rows: usize, width: usize, columns: usize, dtype: DType, device: &Device) -> Result<[Tensor; 2]> {
+fn linear(
+    rows: usize,
+    width: usize,
+    columns: usize,
+    dtype: DType,
+    device: &Device,
+) -> Result<[Tensor; 2]> {
     let mut random = Random::new((rows + width + columns) as u64);
     let mut of = |rows: usize| {
         Tensor::from_vec(normal(&mut random, rows * width), (rows, width), device)?.to_dtype(dtype)
@@ -376,7 +415,10 @@ fn a_products_losses_are_those_of_its_logits() -> Result<()> {
                     let of = |var| numbers(gradients.get(var).expect("a gradient"));
                     variables.iter().map(of).collect()
                 };
-                let of_f64 = [Var::from_tensor(&exact(&hidden)?)?, Var::from_tensor(&exact(&weight)?)?];
+                let of_f64 = [
+                    Var::from_tensor(&exact(&hidden)?)?,
+                    Var::from_tensor(&exact(&weight)?)?,
+                ];
                 let logits = of_f64[0].matmul(&of_f64[1].t()?)?;
                 let cpu_targets = targets.to_device(&Device::Cpu)?;
                 let loss = ops::cross_entropy(&logits, &cpu_targets, &options)?;
@@ -385,9 +427,16 @@ fn a_products_losses_are_those_of_its_logits() -> Result<()> {
                     let what = format!("chunks of {chunk:?}, {dtype:?}, {options:?}");
                     let variables = [Var::from_tensor(&hidden)?, Var::from_tensor(&weight)?];
                     let [hidden, weight] = [&variables[0], &variables[1]];
-                    let (found, lse) =
-                        ops::linear_cross_entropy_with_lse(hidden, weight, &targets, &options, chunk)?;
-                    assert_near(&numbers(&found)?, &numbers(&loss)?, 4.0 * tolerance, 8.0, &what);
+                    let (found, lse) = ops::linear_cross_entropy_with_lse(
+                        hidden, weight, &targets, &options, chunk,
+                    )?;
+                    assert_near(
+                        &numbers(&found)?,
+                        &numbers(&loss)?,
+                        4.0 * tolerance,
+                        8.0,
+                        &what,
+                    );
                     assert_eq!(lse.dims(), [rows]);
                     let found = gradients(&variables, &found)?;
                     for (found, wanted) in found.iter().zip(&wanted) {
@@ -431,10 +480,14 @@ fn products_that_make_no_sense_are_refused() -> Result<()> {
     ] {
         let error = ops::linear_cross_entropy(hidden, weight, &targets, &options, chunk);
         let error = error.expect_err("refused").to_string();
-        assert!(error.starts_with("linear_cross_entropy: ") && error.contains(part), "{error}");
+        assert!(
+            error.starts_with("linear_cross_entropy: ") && error.contains(part),
+            "{error}"
+        );
     }
     let nobody = targets.narrow(0, 0, 0)?;
-    let none = ops::linear_cross_entropy(&hidden.narrow(0, 0, 0)?, &weight, &nobody, &options, None)?;
+    let none =
+        ops::linear_cross_entropy(&hidden.narrow(0, 0, 0)?, &weight, &nobody, &options, None)?;
     assert!(none.to_scalar::<f32>()?.is_nan());
     Ok(())
 }
@@ -454,10 +507,17 @@ fn dropout_is_one_mask_on_every_device_and_in_both_passes() -> Result<()> {
             let gradients = y.sum_all()?.backward()?;
             let factors = numbers(gradients.get(&on_gpu).expect("a gradient"))?;
             let ones = ops::dropout(&x.ones_like()?, p, seed)?;
-            assert_eq!(factors, numbers(&ones)?, "the gradient of {count} of {dtype:?}");
+            assert_eq!(
+                factors,
+                numbers(&ones)?,
+                "the gradient of {count} of {dtype:?}"
+            );
             let dropped = factors.iter().filter(|&&factor| factor == 0.0).count() as f64;
             let (mean, deviation) = (p * count as f64, (p * (1.0 - p) * count as f64).sqrt());
-            assert!((dropped - mean).abs() <= 4.0 * deviation + 1.0, "{dropped} of {count}");
+            assert!(
+                (dropped - mean).abs() <= 4.0 * deviation + 1.0,
+                "{dropped} of {count}"
+            );
             let other = numbers(&ops::dropout(&x, p, seed + 1)?)?;
             assert!(count < 100 || other != expected, "another seed's mask");
         }

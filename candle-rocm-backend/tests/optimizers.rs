@@ -3,9 +3,7 @@
 use candle_core::backprop::GradStore;
 use candle_core::{DType, Device, Result, Tensor, Var};
 use candle_nn::Optimizer;
-use candle_rocm_backend::optim::{
-    AdamW, AdamWConfig, Lion, LionConfig, Sgd, SgdConfig, Shared,
-};
+use candle_rocm_backend::optim::{AdamW, AdamWConfig, Lion, LionConfig, Sgd, SgdConfig, Shared};
 use candle_rocm_testing::numbers::assert_near;
 
 mod common;
@@ -36,7 +34,9 @@ fn gradients(weights: &[Var], step: usize) -> Result<GradStore> {
         let count = weight.elem_count();
         let slopes = normal(&mut Random::new((100 * step + i) as u64), count);
         let slopes = Tensor::from_vec(slopes, count, weight.device())?.to_dtype(weight.dtype())?;
-        let term = (weight.as_tensor() * slopes)?.to_dtype(DType::F64)?.sum_all()?;
+        let term = (weight.as_tensor() * slopes)?
+            .to_dtype(DType::F64)?
+            .sum_all()?;
         loss = Some(match loss {
             Some(loss) => (loss + term)?,
             None => term,
@@ -100,7 +100,8 @@ fn compare<O: Optimizer>(
             let weights = weights(dtypes, &device)?;
             let mut optimizer = make(weights.clone())?;
             assert_eq!(optimizer.learning_rate(), lr);
-            let mut wide: Vec<Vec<f64>> = weights.iter().map(|w| numbers(w)).collect::<Result<_>>()?;
+            let mut wide: Vec<Vec<f64>> =
+                weights.iter().map(|w| numbers(w)).collect::<Result<_>>()?;
             let mut states: Vec<Vec<[f64; 2]>> =
                 wide.iter().map(|wide| vec![[0.0; 2]; wide.len()]).collect();
             for step in 1..=3 {
@@ -124,7 +125,11 @@ fn compare<O: Optimizer>(
                 optimizer.step(&store)?;
             }
             for (weight, wide) in weights.iter().zip(&wide) {
-                let what = format!("{what}: {} of {dtypes:?} on {:?}", wide.len(), device.location());
+                let what = format!(
+                    "{what}: {} of {dtypes:?} on {:?}",
+                    wide.len(),
+                    device.location()
+                );
                 assert_near(&numbers(weight)?, wide, tolerance, 1.0, &what);
             }
         }
@@ -176,7 +181,10 @@ fn steps_are_those_of_the_rules() -> Result<()> {
 #[test]
 fn adamw_is_candles() -> Result<()> {
     for device in devices() {
-        let (ours, theirs) = (weights(&[DType::F32], &device)?, weights(&[DType::F32], &device)?);
+        let (ours, theirs) = (
+            weights(&[DType::F32], &device)?,
+            weights(&[DType::F32], &device)?,
+        );
         let params = candle_nn::ParamsAdamW::default();
         let mut our = AdamW::new(ours.clone(), params.clone().into())?;
         let mut their = candle_nn::AdamW::new(theirs.clone(), params)?;
@@ -314,7 +322,10 @@ fn variables_that_cannot_be_stepped_are_refused() -> Result<()> {
     };
     let clipped = Lion::new(vec![one], config).map(|_| ());
     for (found, part) in [
-        (twice.map(|_| ()), "AdamW: variable 1 of shape [3] is given twice"),
+        (
+            twice.map(|_| ()),
+            "AdamW: variable 1 of shape [3] is given twice",
+        ),
         (apart.map(|_| ()), "make an optimiser for each"),
         (clipped, "Lion: gradients clipped to a norm of 0"),
     ] {

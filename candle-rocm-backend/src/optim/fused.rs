@@ -140,7 +140,8 @@ pub(super) fn step(
             address_to_write(tensor)?;
         }
     }
-    clip.map(|clip| clip.narrow(0, 1, 1)?.reshape(())).transpose()
+    clip.map(|clip| clip.narrow(0, 1, 1)?.reshape(()))
+        .transpose()
 }
 
 /// What a step writes of a weight.
@@ -221,7 +222,8 @@ fn launch_step(
         Arg::Read(Some(&table.owners)),
         Arg::Read(clip),
     ];
-    let stochastic = dtype == DType::BF16 && call.shared.stochastic.is_some() && !call.shared.masters;
+    let stochastic =
+        dtype == DType::BF16 && call.shared.stochastic.is_some() && !call.shared.masters;
     let argument = |[tensors, owners, clip]: [u64; 3]| Step {
         tensors,
         owners,

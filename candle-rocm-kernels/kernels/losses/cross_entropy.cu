@@ -5,23 +5,23 @@
 // the host's choice of threads and splits. A target that is no column ends the launch, with a report.
 #include "losses/cross_entropy.cuh"
 
-#define CROSS_ENTROPY(NAME, T)                                                                                 \
+#define CROSS_ENTROPY(NAME, T)                                                                                  \
     ENTRY __launch_bounds__(CROSS_ENTROPY_THREADS) cross_entropy_rows_##NAME(CrossEntropyProblem problem) {     \
         by_softcap(problem, [&](auto capped) INLINED { cross_entropy_rows<capped.value, T>(problem); });        \
-    }                                                                                                          \
+    }                                                                                                           \
     ENTRY __launch_bounds__(CROSS_ENTROPY_THREADS) cross_entropy_finish_##NAME(CrossEntropyProblem problem) {   \
         by_softcap(problem, [&](auto capped) INLINED { cross_entropy_finish<capped.value, T>(problem); });      \
-    }                                                                                                          \
+    }                                                                                                           \
     ENTRY __launch_bounds__(CROSS_ENTROPY_THREADS) cross_entropy_backward_##NAME(CrossEntropyProblem problem) { \
         by_softcap(problem, [&](auto capped) INLINED { cross_entropy_backward<capped.value, T>(problem); });    \
     }
 FOR_WIDE_FLOATS(CROSS_ENTROPY)
 
-#define CROSS_ENTROPY_SCALE(NAME, T)                                                                        \
-    ENTRY __launch_bounds__(CROSS_ENTROPY_THREADS)                                                          \
+#define CROSS_ENTROPY_SCALE(NAME, T)                                                                          \
+    ENTRY __launch_bounds__(CROSS_ENTROPY_THREADS)                                                            \
         cross_entropy_scale_##NAME(const T *__restrict__ from, T *__restrict__ to, const compute_t<T> *slope, \
-                                   const compute_t<T> *scale, size_t count) {                                \
-        cross_entropy_scale(from, to, slope, scale, count);                                                  \
+                                   const compute_t<T> *scale, size_t count) {                                 \
+        cross_entropy_scale(from, to, slope, scale, count);                                                   \
     }
 FOR_WIDE_FLOATS(CROSS_ENTROPY_SCALE)
 

@@ -19,8 +19,7 @@ struct RowTarget {
     bool there, ignored = false;
 
     template <class Problem>
-    __device__ __forceinline__ RowTarget(const Problem &problem, size_t row)
-        : there(problem.target_bytes != 0) {
+    __device__ __forceinline__ RowTarget(const Problem &problem, size_t row) : there(problem.target_bytes != 0) {
         size_t at = problem.first_row + row;
         if (problem.target_bytes == 1) value = ((const uint8_t *)problem.targets)[at];
         else if (problem.target_bytes == 4) value = ((const uint32_t *)problem.targets)[at];
@@ -102,7 +101,9 @@ template <class T> struct SplitOfRow {
             f(i, load_vec<vec<T, 1>>(row + i));
         }
         uint32_t v = first + thread;
-        auto place = [&](uint32_t v) INLINED { return head + v * WIDTH; };
+        auto place = [&](uint32_t v) INLINED {
+            return head + v * WIDTH;
+        };
         for (; v + (AT_ONCE - 1) * threads < end; v += AT_ONCE * threads) {
             Vector x[AT_ONCE];
 #pragma unroll

@@ -7,9 +7,9 @@
 #include "portable/block_reduce.cuh"
 
 #define FOR_WEIGHTS(X) X(f32, float) X(f16, half_t) X(bf16, bf16_t)
-#define OPTIMIZER(KERNEL, RULE, NAME, T)                                                      \
+#define OPTIMIZER(KERNEL, RULE, NAME, T)                                                         \
     ENTRY __launch_bounds__(OPTIMIZER_THREADS) optimizer_##KERNEL##_##NAME(OptimizerStep step) { \
-        optimizer_step<RULE, T>(step);                                                        \
+        optimizer_step<RULE, T>(step);                                                           \
     }
 #define OPTIMIZERS(NAME, T)          \
     OPTIMIZER(adamw, AdamW, NAME, T) \
@@ -31,11 +31,10 @@ __device__ __forceinline__ void sum_squares(const OptimizerTensor *tensors, cons
     sum = block_all_reduce(sum, threadIdx.x, OPTIMIZER_THREADS, Sum(), lds);
     if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
-#define SUM_SQUARES(NAME, T)                                                                                       \
-    ENTRY __launch_bounds__(OPTIMIZER_THREADS)                                                                     \
-        optimizer_squares_##NAME(const OptimizerTensor *__restrict__ tensors, const uint32_t *__restrict__ owners, \
-                                 float *__restrict__ sums) {                                                       \
-        sum_squares<T>(tensors, owners, sums);                                                                     \
+#define SUM_SQUARES(NAME, T)                                                                                          \
+    ENTRY __launch_bounds__(OPTIMIZER_THREADS) optimizer_squares_##NAME(                                              \
+        const OptimizerTensor *__restrict__ tensors, const uint32_t *__restrict__ owners, float *__restrict__ sums) { \
+        sum_squares<T>(tensors, owners, sums);                                                                        \
     }
 FOR_WEIGHTS(SUM_SQUARES)
 

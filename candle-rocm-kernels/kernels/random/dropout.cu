@@ -39,9 +39,9 @@ __device__ __forceinline__ void drop(const T *__restrict__ x, T *__restrict__ y,
     }
 }
 
-#define DROPOUT(NAME, T)                                                                                    \
-    ENTRY __launch_bounds__(256) dropout_##NAME(const T *__restrict__ x, T *__restrict__ y, size_t count,   \
-                                                uint64_t seed, uint32_t threshold, double scale) {          \
-        drop(x, y, count, seed, threshold, scale);                                                          \
+#define DROPOUT(NAME, T)                                                                                  \
+    ENTRY __launch_bounds__(256) dropout_##NAME(const T *__restrict__ x, T *__restrict__ y, size_t count, \
+                                                uint64_t seed, uint32_t threshold, double scale) {        \
+        drop(x, y, count, seed, threshold, scale);                                                        \
     }
 FOR_WIDE_FLOATS(DROPOUT)

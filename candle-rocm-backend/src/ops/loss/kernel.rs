@@ -156,7 +156,11 @@ impl Rows<'_> {
     pub(super) fn forward(&self, logits: &Logits, to: &mut OfRows) -> Result<()> {
         let (problem, config) = self.of(logits)?;
         let splits = problem.splits as usize;
-        let count = if splits == 1 { 0 } else { 3 * logits.rows * splits };
+        let count = if splits == 1 {
+            0
+        } else {
+            3 * logits.rows * splits
+        };
         let mut partial = allocate(self.device, self.loss_dtype(), count.max(1))?;
         let mut run = |kernel: &str, config| {
             let memory = [
@@ -223,8 +227,7 @@ impl Rows<'_> {
         to: Option<&mut CudaStorage>,
     ) -> Result<()> {
         let (mut problem, config) = self.of(logits)?;
-        problem.slope_of_row =
-            u32::from(slope.of_lse || self.options.reduction == Reduction::None);
+        problem.slope_of_row = u32::from(slope.of_lse || self.options.reduction == Reduction::None);
         if slope.of_lse {
             problem.target_bytes = 0;
         }

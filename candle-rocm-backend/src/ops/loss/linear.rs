@@ -19,11 +19,11 @@ const CHUNK_MULTIPLE: usize = 256;
 /// [`cross_entropy`](super::cross_entropy) of `hidden * weight^T`, whose logits are never all in memory.
 ///
 /// `hidden` is (..., width) and `weight` (columns, width), as in Candle's `Linear`, both f16, bf16, f32 or f64; targets,
-/// options and the result are those of `cross_entropy`. On a GPU the logits are made of `chunk` rows at a time, or of as
-/// many as take 512 MiB, in the weights' dtype. With a mean or a sum the gradients of both operands are made in the
-/// forward pass, where a gradient is wanted, and multiplied by the loss's own in the backward pass: three products a chunk.
-/// Without a reduction the backward pass makes the logits anew. The weights' gradient is summed over chunks in their
-/// dtype, in the chunks' order; f16 ones must not exceed 65,504 for a sum over all rows.
+/// options and the result are those of `cross_entropy`. On a GPU the logits are made of `chunk` rows at a time, or of
+/// as many as take 512 MiB, in the weights' dtype. With a mean or a sum the gradients of both operands are made in the
+/// forward pass, where a gradient is wanted, and multiplied by the loss's own in the backward pass: three products a
+/// chunk. Without a reduction the backward pass makes the logits anew. The weights' gradient is summed over chunks in
+/// their dtype, in the chunks' order; f16 ones must not exceed 65,504 for a sum over all rows.
 ///
 /// After Hsu et al.: "Liger Kernel: efficient Triton kernels for LLM training", 2024.
 ///
@@ -55,8 +55,8 @@ pub fn linear_cross_entropy(
     Ok(compute(hidden, weight, targets, options, chunk, false)?.0)
 }
 
-/// [`linear_cross_entropy`], and each row's `log(sum(e^logit))`, of the targets' shape, ignored rows' too. No gradient goes
-/// through these.
+/// [`linear_cross_entropy`], and each row's `log(sum(e^logit))`, of the targets' shape, ignored rows' too. No gradient
+/// goes through these.
 ///
 /// # Errors
 /// As [`linear_cross_entropy`].
@@ -96,7 +96,10 @@ fn compute(
         return nothing(hidden, targets, options);
     }
     if columns == 0 || width == 0 {
-        bail!("{NAME}: a weight of shape {:?} has no elements", weight.shape());
+        bail!(
+            "{NAME}: a weight of shape {:?} has no elements",
+            weight.shape()
+        );
     }
     if !on_gpu(hidden) {
         let logits = hidden.reshape((count, width))?.matmul(&weight.t()?)?;
@@ -107,7 +110,11 @@ fn compute(
     }
     let of_row = columns * hidden.dtype().size_in_bytes();
     let fit = CHUNK_BYTES / of_row;
-    let fit = if fit > CHUNK_MULTIPLE { fit - fit % CHUNK_MULTIPLE } else { fit };
+    let fit = if fit > CHUNK_MULTIPLE {
+        fit - fit % CHUNK_MULTIPLE
+    } else {
+        fit
+    };
     let linear = Linear {
         hidden: hidden.detach().reshape((count, width))?.contiguous()?,
         weight: weight.detach().contiguous()?,
@@ -121,8 +128,8 @@ fn compute(
 
 fn mismatch<T>(hidden: &Tensor, weight: &Tensor) -> Result<T> {
     bail!(
-        "{NAME}: hidden states of shape {:?} and {:?}, and a weight of shape {:?} and {:?}: they must be (..., width) and \
-         (columns, width), of one dtype",
+        "{NAME}: hidden states of shape {:?} and {:?}, and a weight of shape {:?} and {:?}: they must be (..., width) \
+         and (columns, width), of one dtype",
         hidden.shape(),
         hidden.dtype(),
         weight.shape(),
@@ -268,8 +275,8 @@ impl Linear {
             [a + (first * bytes) as u64, b, c],
         );
         problem.beta = if logits.first_row == 0 { 0.0 } else { 1.0 };
-        // SAFETY: contiguous matrices of the operands' shapes, and a result of its own; the guards keep their memory until
-        // the work is given to the stream.
+        // SAFETY: contiguous matrices of the operands' shapes, and a result of its own; the guards keep their memory
+        // until the work is given to the stream.
         unsafe { gemm_strided_batched(&stream, &problem) }.map_err(Error::wrap)
     }
 

@@ -71,17 +71,17 @@ impl CrossEntropyOptions {
 
 /// The cross-entropy of logits and the columns that are right: `log(sum(e^logit)) - logit of the target`.
 ///
-/// `logits` are (..., columns): f16, bf16, f32 or f64, of up to 2^31 columns, whose rows may be strided. `targets` are the
-/// dimensions before the last: u8, u32 or i64. The result is a scalar, or of the targets' shape without a reduction; it is
-/// f32, of f64 logits f64. The gradient has the logits' dtype.
+/// `logits` are (..., columns): f16, bf16, f32 or f64, of less than 2^31 columns, whose rows may be strided. `targets`
+/// are the dimensions before the last: u8, u32 or i64. The result is a scalar, or of the targets' shape without a
+/// reduction; it is f32, of f64 logits f64. The gradient has the logits' dtype.
 ///
-/// On a GPU the logits are read once, and once more for the gradient, which is then written; f16 and bf16 are computed in
-/// f32. Results and gradients are the same in every run.
+/// On a GPU the logits are read once, and once more for the gradient, which is then written; f16 and bf16 are computed
+/// in f32. Results and gradients are the same in every run.
 ///
 /// # Errors
-/// Other dtypes, shapes or devices, options that make no sense, or a failed launch; each names the operator. A target that
-/// is no column, and not the ignored one, is an error that names it and its position: of this call on the CPU, on a GPU
-/// of the next that waits for it.
+/// Other dtypes, shapes or devices, options that make no sense, or a failed launch; each names the operator. A target
+/// that is no column, and not the ignored one, is an error that names it and its position: of this call on the CPU, on
+/// a GPU of the next that waits for it.
 ///
 /// ```
 /// # use candle_rocm_backend::{runtime, RuntimeKind};
@@ -138,7 +138,10 @@ fn compute(
         return nothing(logits, targets, options);
     }
     if columns == 0 {
-        bail!("{NAME}: logits of shape {:?} have no columns", logits.shape());
+        bail!(
+            "{NAME}: logits of shape {:?} have no columns",
+            logits.shape()
+        );
     }
     if !on_gpu(logits) {
         return composed::cross_entropy(NAME, logits, targets, options);

@@ -63,7 +63,13 @@ impl LogitRows {
                 };
                 call.gradient(operands, lse, &slope)
             };
-            result_of(NAME, &[&self.logits], of_rows.lse, shape, Box::new(backward))?
+            result_of(
+                NAME,
+                &[&self.logits],
+                of_rows.lse,
+                shape,
+                Box::new(backward),
+            )?
         } else {
             plain(of_rows.lse, shape)
         };
@@ -76,7 +82,13 @@ impl LogitRows {
             };
             call.gradient(operands, &kept, &slope)
         };
-        let total = result_of(NAME, &[&self.logits], total, &total_shape, Box::new(backward))?;
+        let total = result_of(
+            NAME,
+            &[&self.logits],
+            total,
+            &total_shape,
+            Box::new(backward),
+        )?;
         Ok((total, lse))
     }
 
