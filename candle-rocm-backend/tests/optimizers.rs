@@ -3,7 +3,9 @@
 use candle_core::backprop::GradStore;
 use candle_core::{DType, Device, Result, Tensor, Var};
 use candle_nn::Optimizer;
-use candle_rocm_backend::optim::{AdamW, AdamWConfig, Lion, LionConfig, Sgd, SgdConfig, Shared};
+use candle_rocm_backend::optim::{
+    AdamW, AdamWConfig, Lion, LionConfig, Muon, MuonConfig, Sgd, SgdConfig, Shared,
+};
 use candle_rocm_testing::numbers::assert_near;
 
 mod common;
@@ -303,6 +305,60 @@ fn the_norm_is_on_the_device_and_weights_without_gradients_stay() -> Result<()> 
         assert_ne!(numbers(&all[4])?, before);
         assert_eq!(optimizer.into_inner().len(), all.len());
     }
+    Ok(())
+}
+
+/// A step of a matrix is orthogonal, of a fixed size and against the gradient; vectors are AdamW's.
+#[test]
+fn muons_steps_are_orthogonal() -> Result<()> {
+    for device in devices() {
+        // bf16 products of a polynomial with a steep slope differ visibly.
+        for (dtype, tolerance) in [(DType::F64, 1e-9), (DType::F32, 0.1)] {
+            for (rows, columns) in [(6, 9), (12, 5), (1, 1)] {
+                let values = normal(&mut Random::new(5), rows * columns);
+                let slopes = Tensor::from_vec(values, (rows, columns), &device)?.to_dtype(dtype)?;
+                let matrix = Var::zeros((rows, columns), dtype, &device)?;
+                let vector = Var::zeros(3, dtype, &device)?;
+                let config = MuonConfig {
+                    lr: 0.5,
+                    ..Default::default()
+                };
+                let mut optimizer = Muon::new(vec![matrix.clone(), vector.clone()], config)?;
+                optimizer.set_learning_rate(1.0);
+                let loss = ((matrix.as_tensor() * &slopes)?.sum_all()? + vector.sum_all()?)?;
+                optimizer.step(&loss.backward()?)?;
+                assert_near(&numbers(&vector)?, &[-1.0; 3], 1e-5, 1.0, "AdamW's first step");
+                let scale = 0.2 * (rows.max(columns) as f64).sqrt();
+                let step = (matrix.as_detached_tensor().to_dtype(DType::F64)? / scale)?;
+                let square = match rows < columns {
+                    true => step.matmul(&step.t()?)?,
+                    false => step.t()?.matmul(&step)?,
+                };
+                // Singular values end near 1, those that began small a little lower.
+                let square = square.to_vec2::<f64>()?;
+                for (i, row) in square.iter().enumerate() {
+                    assert!((0.1..1.5).contains(&row[i]), "{square:?}");
+                }
+                let along = (step * slopes.to_dtype(DType::F64)?)?.sum_all()?;
+                assert!(along.to_scalar::<f64>()? < 0.0);
+                // The same by plain f64 on the CPU.
+                let on_host = Var::zeros((rows, columns), DType::F64, &Device::Cpu)?;
+                let config = MuonConfig {
+                    lr: 1.0,
+                    ..Default::default()
+                };
+                let mut plain = Muon::of(vec![on_host.clone()], Vec::new(), config)?;
+                let slopes = slopes.to_device(&Device::Cpu)?.to_dtype(DType::F64)?;
+                plain.step(&(on_host.as_tensor() * slopes)?.sum_all()?.backward()?)?;
+                let what = format!("{rows} x {columns} of {dtype:?}");
+                assert_near(&numbers(&matrix)?, &numbers(&on_host)?, tolerance, 1.0, &what);
+            }
+        }
+    }
+    let vector = Var::zeros(3, DType::F32, &Device::Cpu)?;
+    let error = Muon::of(vec![vector], Vec::new(), MuonConfig::default());
+    let error = error.map(|_| ()).expect_err("refused").to_string();
+    assert!(error.contains("Muon: a variable of shape [3]"), "{error}");
     Ok(())
 }
 

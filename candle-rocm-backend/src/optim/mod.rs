@@ -6,6 +6,8 @@
 //! ([`Shared::stochastic`]). The norm by which gradients are clipped ([`Shared::max_norm`]) is computed on the device and
 //! never read back. A step's results are the same in every run.
 //!
+//! [`Muon`] steps matrices by Candle's products instead, and all else as [`AdamW`].
+//!
 //! f64 weights, and weights on the CPU, are stepped by Candle's operators; their state is f64 where they are.
 //!
 //! ```
@@ -35,6 +37,7 @@
 
 mod composed;
 mod fused;
+mod muon;
 mod rule;
 mod weights;
 
@@ -44,6 +47,8 @@ use candle_nn::Optimizer;
 
 use rule::{Numbers, Rule};
 use weights::Weights;
+
+pub use muon::{Muon, MuonConfig};
 
 /// What every optimiser takes. The default clips nothing, keeps no copies, and rounds to the nearest.
 #[derive(Clone, Debug, Default, PartialEq)]
