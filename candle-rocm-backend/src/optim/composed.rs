@@ -2,8 +2,7 @@
 
 use candle_core::{DType, Device, Result, Tensor};
 
-use super::fused::CHUNK;
-use super::weights::{compute_dtype, Call, Stepped};
+use super::call::{compute_dtype, Call, Stepped, CHUNK};
 use crate::philox::{bits16, Kind};
 
 /// Steps the weights. The result is the gradients' norm if they are clipped.
@@ -41,7 +40,10 @@ pub(super) fn step(call: &Call, stepped: &mut [Stepped]) -> Result<Option<Tensor
             master.set(&after)?;
         }
         var.set(&rounded)?;
-        chunk += var.elem_count().div_ceil(CHUNK) as u64;
+        // The kernels count the chunks of a dtype.
+        if var.dtype() == DType::BF16 {
+            chunk += var.elem_count().div_ceil(CHUNK) as u64;
+        }
     }
     Ok(clipped.map(|(norm, _)| norm))
 }

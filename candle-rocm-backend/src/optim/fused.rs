@@ -9,12 +9,10 @@ use candle_core::{
 use candle_rocm_kernels::OPTIMIZERS;
 use candle_rocm_runtime::DeviceRepr;
 
-use super::weights::{Call, Stepped};
+use super::call::{Call, Stepped, Weight, CHUNK};
 use crate::ops::launch::{allocate, grid, int, launch, launch_of, read, write, Arg, THREADS};
 use crate::ops::node::plain;
 
-/// Elements of a workgroup (kernels/optimizers/tensors.cuh).
-pub(super) const CHUNK: usize = 8192;
 /// The dtypes that kernels step, in the order of their launches.
 const DTYPES: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
 
@@ -145,7 +143,7 @@ pub(super) fn step(
 }
 
 /// What a step writes of a weight.
-fn written(weight: &super::weights::Weight) -> impl Iterator<Item = &Tensor> {
+fn written(weight: &Weight) -> impl Iterator<Item = &Tensor> {
     let var = std::iter::once(&weight.var);
     let all = var.chain(&weight.states).chain(&weight.master);
     all.map(candle_core::Var::as_tensor)

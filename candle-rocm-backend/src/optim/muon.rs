@@ -4,8 +4,8 @@ use candle_core::backprop::GradStore;
 use candle_core::{bail, DType, Result, Tensor, Var, D};
 use candle_nn::Optimizer;
 
-use super::weights::compute_dtype;
-use super::{AdamW, AdamWConfig};
+use super::call::compute_dtype;
+use super::optimizers::{AdamW, AdamWConfig};
 
 /// What [`Muon`] is made with; the default is PyTorch's, with one learning rate for matrices and others.
 #[derive(Clone, Debug, PartialEq)]

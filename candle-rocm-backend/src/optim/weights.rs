@@ -3,19 +3,10 @@
 use candle_core::backprop::GradStore;
 use candle_core::{bail, DType, Device, Result, Tensor, Var};
 
+use super::call::{compute_dtype, Call, Shared, Stepped, Weight};
 use super::fused::Tables;
 use super::rule::{Numbers, Rule};
-use super::{composed, fused, Shared};
-
-/// A variable and what a rule remembers of it.
-#[derive(Debug)]
-pub(super) struct Weight {
-    pub(super) var: Var,
-    /// In the dtype in which steps are computed.
-    pub(super) states: Vec<Var>,
-    /// The copy in f32 of weights of 16 bits.
-    pub(super) master: Option<Var>,
-}
+use super::{composed, fused};
 
 /// All variables of an optimiser.
 #[derive(Debug)]
@@ -28,17 +19,6 @@ pub(super) struct Weights {
     is_fused: bool,
     tables: Tables,
     pub(super) norm: Option<Tensor>,
-}
-
-/// A weight and its gradient in a step, which is contiguous.
-pub(super) type Stepped<'a> = (&'a Weight, Tensor);
-
-/// The dtype in which a step of weights of this one is computed.
-pub(super) fn compute_dtype(dtype: DType) -> DType {
-    match dtype {
-        DType::F64 => DType::F64,
-        _ => DType::F32,
-    }
 }
 
 impl Weights {
@@ -149,13 +129,4 @@ impl Weights {
         };
         Ok(())
     }
-}
-
-/// What a step is.
-pub(super) struct Call<'a> {
-    pub(super) name: &'static str,
-    pub(super) rule: Rule,
-    pub(super) numbers: Numbers,
-    pub(super) shared: &'a Shared,
-    pub(super) step: u32,
 }

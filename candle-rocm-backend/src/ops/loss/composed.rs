@@ -3,7 +3,7 @@
 use candle_core::{bail, DType, Result, Tensor, D};
 
 use super::super::operands::wide;
-use super::{CrossEntropyOptions, Reduction};
+use super::options::{CrossEntropyOptions, Reduction};
 
 /// Losses and log-sum-exps.
 pub(super) fn cross_entropy(

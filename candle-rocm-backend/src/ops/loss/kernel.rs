@@ -8,7 +8,7 @@ use super::super::launch::{
     allocate, compute_units, element_grid, grid, launch, launch_of, Arg, THREADS,
 };
 use super::super::node::plain;
-use super::{loss_dtype, CrossEntropyOptions, Reduction};
+use super::options::{loss_dtype, CrossEntropyOptions, Reduction};
 
 candle_rocm_kernels::kernel_argument! { CROSS_ENTROPY_PROBLEM,
     /// `CrossEntropyProblem` of kernels/losses/problem.cuh.

@@ -7,8 +7,9 @@ use super::super::launch::{allocate, int, read, write, Arg};
 use super::super::node::{plain, result_of};
 use super::super::operands::{check_device, check_float, on_gpu};
 use super::super::product::dtype_of;
+use super::composed;
 use super::kernel::{scaled, Logits, OfRows, Rows, Slope};
-use super::{check, composed, nothing, CrossEntropyOptions, Reduction};
+use super::options::{check, nothing, CrossEntropyOptions, Reduction};
 
 const NAME: &str = "linear_cross_entropy";
 /// Bytes of the logits that are in memory at once.

@@ -5,7 +5,7 @@ use candle_core::{bail, Device, Result, Shape, Tensor};
 use super::super::launch::{allocate, int, Arg};
 use super::super::node::{plain, result_of};
 use super::kernel::{Logits, OfRows, Rows, Slope};
-use super::{CrossEntropyOptions, Reduction};
+use super::options::{CrossEntropyOptions, Reduction};
 
 const NAME: &str = "cross_entropy";
 
