@@ -243,7 +243,7 @@ fn gradients_of_each_dtype() -> Result<()> {
 #[test]
 fn rows_may_be_strided_and_targets_of_any_dtype() -> Result<()> {
     for device in devices() {
-        let (wide, targets) = operands(6, 40, DType::F32, &device)?;
+        let (wide, _) = operands(6, 40, DType::F32, &device)?;
         let options = CrossEntropyOptions::default();
         for logits in [
             wide.narrow(1, 3, 33)?,
@@ -263,7 +263,6 @@ fn rows_may_be_strided_and_targets_of_any_dtype() -> Result<()> {
             let targets = Tensor::from_vec(targets, shape, &device)?;
             let [expected, _] = expected(&logits, &targets, &options)?;
             for dtype in [DType::U8, DType::U32, DType::I64] {
-                let var = Var::from_tensor(&wide)?;
                 let found = ops::cross_entropy(&logits, &targets.to_dtype(dtype)?, &options)?;
                 assert_near(
                     &numbers(&found)?,
@@ -272,14 +271,12 @@ fn rows_may_be_strided_and_targets_of_any_dtype() -> Result<()> {
                     1.0,
                     &format!("{logits:?}"),
                 );
-                drop(var);
             }
         }
         // The gradient of logits that are some columns of a variable.
         let var = Var::from_tensor(&wide.to_dtype(DType::F64)?)?;
         for (first, columns) in [(3, 33), (4, 36)] {
-            let targets = (&targets / 2.0)?.to_dtype(DType::U32)?;
-            let targets = targets.minimum(&Tensor::full(columns as u32 - 1, 6, &device)?)?;
+            let targets = Tensor::new(&[0u32, 5, 3, 31, 2, 1], &device)?;
             let loss = |x: &[Tensor]| {
                 let some = x[0].narrow(1, first, columns)?;
                 ops::cross_entropy(&some, &targets, &options)
@@ -412,7 +409,7 @@ fn a_products_losses_are_those_of_its_logits() -> Result<()> {
                 let exact = |x: &Tensor| x.to_device(&Device::Cpu)?.to_dtype(DType::F64);
                 let gradients = |variables: &[Var; 2], loss: &Tensor| -> Result<Vec<Vec<f64>>> {
                     let gradients = weighted(&[loss])?.backward()?;
-                    let of = |var| numbers(gradients.get(var).expect("a gradient"));
+                    let of = |var: &Var| numbers(gradients.get(var).expect("a gradient"));
                     variables.iter().map(of).collect()
                 };
                 let of_f64 = [
