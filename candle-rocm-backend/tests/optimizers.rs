@@ -327,7 +327,13 @@ fn muons_steps_are_orthogonal() -> Result<()> {
                 optimizer.set_learning_rate(1.0);
                 let loss = ((matrix.as_tensor() * &slopes)?.sum_all()? + vector.sum_all()?)?;
                 optimizer.step(&loss.backward()?)?;
-                assert_near(&numbers(&vector)?, &[-1.0; 3], 1e-5, 1.0, "AdamW's first step");
+                assert_near(
+                    &numbers(&vector)?,
+                    &[-1.0; 3],
+                    1e-5,
+                    1.0,
+                    "AdamW's first step",
+                );
                 let scale = 0.2 * (rows.max(columns) as f64).sqrt();
                 let step = (matrix.as_detached_tensor().to_dtype(DType::F64)? / scale)?;
                 let square = match rows < columns {
@@ -351,7 +357,13 @@ fn muons_steps_are_orthogonal() -> Result<()> {
                 let slopes = slopes.to_device(&Device::Cpu)?.to_dtype(DType::F64)?;
                 plain.step(&(on_host.as_tensor() * slopes)?.sum_all()?.backward()?)?;
                 let what = format!("{rows} x {columns} of {dtype:?}");
-                assert_near(&numbers(&matrix)?, &numbers(&on_host)?, tolerance, 1.0, &what);
+                assert_near(
+                    &numbers(&matrix)?,
+                    &numbers(&on_host)?,
+                    tolerance,
+                    1.0,
+                    &what,
+                );
             }
         }
     }
