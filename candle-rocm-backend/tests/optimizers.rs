@@ -183,10 +183,12 @@ fn steps_are_those_of_the_rules() -> Result<()> {
 #[test]
 fn adamw_is_candles() -> Result<()> {
     for device in devices() {
-        let (ours, theirs) = (
-            weights(&[DType::F32], &device)?,
-            weights(&[DType::F32], &device)?,
-        );
+        // Candle's own steps no variable without elements.
+        let some = || -> Result<Vec<Var>> {
+            let all = weights(&[DType::F32], &device)?.into_iter();
+            Ok(all.filter(|weight| weight.elem_count() > 0).collect())
+        };
+        let (ours, theirs) = (some()?, some()?);
         let params = candle_nn::ParamsAdamW::default();
         let mut our = AdamW::new(ours.clone(), params.clone().into())?;
         let mut their = candle_nn::AdamW::new(theirs.clone(), params)?;
