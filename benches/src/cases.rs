@@ -17,7 +17,7 @@ pub enum Group {
     Reductions,
     /// softmax and the norms.
     Rows,
-    /// Rotary positions, sorting, scans, convolution, pooling, resizing.
+    /// Rotary positions, sorting, scans, losses, optimisers, convolution, pooling, resizing.
     Others,
     /// Products with quantised weights.
     Quantized,
@@ -58,7 +58,9 @@ impl Group {
             Self::Indexing => "Indexing",
             Self::Reductions => "Reductions",
             Self::Rows => "softmax, layer_norm, rms_norm",
-            Self::Others => "RoPE, sorting, scans, pooling, resizing, convolution",
+            Self::Others => {
+                "RoPE, sorting, scans, losses, optimisers, pooling, resizing, convolution"
+            }
             Self::Quantized => "Quantised weights",
             Self::Products => "Products",
             Self::Attention => "Attention",
@@ -326,6 +328,7 @@ pub fn all() -> Vec<Entry> {
         of_f64(),
         rows(),
         ordered(),
+        training(),
         quantized(),
         products(),
         attention(),
@@ -424,6 +427,33 @@ fn ordered() -> Vec<Entry> {
         add("cumsum_first", [1 << 20, 16]);
         add("cumsum_first", [512, 32_768]);
     }
+    entries
+}
+
+/// Losses, dropout and optimisers, which Candle makes of many operators.
+fn training() -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for dtype in ["f32", "bf16"] {
+        let mut add = |op, dims: &[usize], quick| {
+            entries.push(entry(Group::Others, Case::device(op, dtype, dims), quick));
+        };
+        for dims in [
+            [8192, 1024],
+            [8192, 32_000],
+            [4096, 128_256],
+            [8, 256_000],
+            [8191, 50_257],
+        ] {
+            for op in ["cross_entropy", "cross_entropy_training"] {
+                add(op, &dims, dims == [8192, 32_000]);
+            }
+        }
+        add("adamw", &[1, 1 << 26], true);
+        add("adamw", &[148, 840_000], false);
+        add("dropout", &[8192, 8192], true);
+    }
+    let case = Case::device("linear_cross_entropy", "bf16", &[8192, 2304, 256_000]);
+    entries.push(entry(Group::Others, case, false));
     entries
 }
 

@@ -68,6 +68,7 @@ UNARY = {
     "topk_50": lambda x: x.topk(50, -1),
     "cumsum_last": lambda x: x.cumsum(-1),
     "cumsum_first": lambda x: x.cumsum(0),
+    "dropout": lambda x: F.dropout(x, 0.1),
     "transpose": lambda x: x.t().contiguous(),
     "swap_middle": lambda x: x.transpose(1, 2).contiguous(),
     "avg_pool2d": lambda x: F.avg_pool2d(x, 2),
@@ -157,6 +158,46 @@ def attention(op, dims, dtype):
     return [], gradients
 
 
+def training(op, dims, dtype):
+    """Losses and optimisers: dimensions as in benches/worker/src/training.rs."""
+    if op == "adamw":
+        tensors, elements = dims
+        with torch.inference_mode(False):
+            weights = [torch.nn.Parameter(signed([elements], dtype, seed).clone()) for seed in range(tensors)]
+            for weight in weights:
+                weight.grad = torch.ones_like(weight)
+            optimizer = torch.optim.AdamW(weights, lr=1e-3, fused=True)
+
+        def step():
+            with torch.inference_mode(False):
+                optimizer.step()
+
+        return [], step
+    if op == "linear_cross_entropy":
+        rows, width, columns = dims
+        with torch.inference_mode(False):
+            hidden = signed([rows, width], dtype).clone().requires_grad_()
+            weight = (signed([columns, width], dtype, 1) * 0.02).clone().requires_grad_()
+            targets = indices([rows], columns).clone()
+
+        def both():
+            with torch.inference_mode(False), torch.enable_grad():
+                return torch.autograd.grad(F.cross_entropy(hidden @ weight.t(), targets), [hidden, weight])
+
+        return [], both
+    rows, columns = dims
+    if op == "cross_entropy":
+        return [signed(dims, dtype), indices([rows], columns)], F.cross_entropy
+    with torch.inference_mode(False):
+        logits, targets = signed(dims, dtype).clone().requires_grad_(), indices([rows], columns).clone()
+
+    def gradient():
+        with torch.inference_mode(False), torch.enable_grad():
+            return torch.autograd.grad(F.cross_entropy(logits, targets), logits)
+
+    return [], gradient
+
+
 def convolution(op, dims, dtype):
     """By cuDNN, without TF32: dimensions as in benches/worker/src/convolutions.rs."""
     batch, channels, size, outputs, kernel, stride, groups = dims
@@ -202,6 +243,8 @@ def operator(case):
         return attention(op, dims, dtype)
     if op.startswith("convolution"):
         return convolution(op, dims, dtype)
+    if "cross_entropy" in op or op == "adamw":
+        return training(op, dims, dtype)
     if op in UNARY:
         return [signed(dims, dtype)], UNARY[op]
     if op in POSITIVE:

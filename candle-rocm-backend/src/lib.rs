@@ -9,6 +9,7 @@
 //!   of AMD GPUs;
 //! - [`RocmDeviceExt`]: architecture, wavefront size, compute units, memory, the memory pool's figures;
 //! - [`ops`]: operators that Candle makes of several kernels, each in one, with gradients;
+//! - [`optim`]: optimisers whose step is one launch for many tensors;
 //! - [`fp8`], [`grouped`], [`moe`]: products of FP8 with scales, of rows that belong to groups, and mixtures of experts;
 //! - [`specialised`]: their kernels compiled at run time for the shapes that a program has;
 //! - [`graph`]: a step of a program captured once, such as a language model's for one token, and run by one launch;
@@ -48,6 +49,8 @@ pub mod graph;
 pub mod grouped;
 pub mod moe;
 pub mod ops;
+pub mod optim;
+mod philox;
 #[cfg(feature = "rocm-rs")]
 pub mod rocm_rs;
 pub mod specialised;

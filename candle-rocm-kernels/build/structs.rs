@@ -28,6 +28,11 @@ const STRUCTS: &[(&str, &[&str])] = &[
     ),
     ("attention/backward.cuh", &["AttentionGradients"]),
     ("attention/decode_problem.cuh", &["AttendProblem"]),
+    ("losses/problem.cuh", &["CrossEntropyProblem"]),
+    (
+        "optimizers/tensors.cuh",
+        &["OptimizerTensor", "OptimizerStep"],
+    ),
 ];
 
 /// Writes `arguments.rs` to `out`: a constant for each struct.

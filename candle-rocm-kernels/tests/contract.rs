@@ -9,7 +9,7 @@ mod support;
 use candle_rocm_kernels as kernels;
 use kernels::arguments::{
     Layout, ATTEND_PROBLEM, ATTENTION_GRADIENTS, ATTENTION_PROBLEM, CONVOLUTION_PROBLEM,
-    GEMM_PROBLEM, GROUPED_PROBLEM, MATMUL_PROBLEM,
+    CROSS_ENTROPY_PROBLEM, GEMM_PROBLEM, GROUPED_PROBLEM, MATMUL_PROBLEM, OPTIMIZER_STEP,
 };
 use kernels::{dtypes, Module};
 use std::collections::{BTreeMap, BTreeSet};
@@ -447,6 +447,25 @@ static CONTRACT: &[Family] = &[
     family(&kernels::CUMSUM, &["cumsum_columns_{t}"], ALL, "pppnnniiii"),
     family(&kernels::POSITIONS, POSITIONS, ALL, "ppppii"),
     family(&kernels::HISTOGRAM, &["histogram_{t}"], ALL, "ppniiddd"),
+    family(&kernels::DROPOUT, &["dropout_{t}"], WIDE_FLOATS, "ppnnid"),
+    family(
+        &kernels::CROSS_ENTROPY,
+        &["cross_entropy_scale_{t}"],
+        WIDE_FLOATS,
+        "ppppn",
+    ),
+    family(
+        &kernels::OPTIMIZERS,
+        &["optimizer_squares_{t}"],
+        ROW_FLOATS,
+        "ppp",
+    ),
+    family(
+        &kernels::OPTIMIZERS,
+        &["optimizer_{t}_f32"],
+        &[("clip", 0)],
+        "ppnf",
+    ),
     family(
         &kernels::QUANTIZED_CHAINED,
         &["chained_{t}"],
@@ -750,6 +769,7 @@ fn modules_hold_the_kernels_that_candle_launches() {
         &kernels::QUANTIZED_CHAINED,
         &kernels::EXPERTS,
         &kernels::FP8,
+        &kernels::DROPOUT,
     ];
     let modules = kernels::ALL_IDS.map(|id| kernels::MODULES[id as usize]);
     for module in modules.into_iter().chain(own) {
@@ -1049,6 +1069,43 @@ fn decode_has_the_kernels_of_its_list() {
         }
         let found: BTreeSet<String> = found.into_keys().collect();
         assert_eq!(found, listed, "kernels for {arch}");
+    }
+}
+
+/// Losses and optimisers: the kernels that take a struct, beside those of the contract.
+#[test]
+fn losses_and_optimisers_take_their_structs() {
+    let of_rows = ["rows", "finish", "backward"];
+    let losses = of_rows.iter().flat_map(|kernel| {
+        let named = move |(dtype, _): &(&str, u64)| format!("cross_entropy_{kernel}_{dtype}");
+        WIDE_FLOATS.iter().map(named)
+    });
+    let sums = ["f32", "f64"].map(|dtype| format!("cross_entropy_sum_{dtype}"));
+    let losses: BTreeSet<String> = losses.chain(sums).collect();
+    let rules = ["adamw", "sgd", "lion"].iter().flat_map(|rule| {
+        let named = move |(dtype, _): &(&str, u64)| format!("optimizer_{rule}_{dtype}");
+        ROW_FLOATS.iter().map(named)
+    });
+    let rules: BTreeSet<String> = rules.collect();
+    for (module, argument, with_struct) in [
+        (&kernels::CROSS_ENTROPY, &CROSS_ENTROPY_PROBLEM, losses),
+        (&kernels::OPTIMIZERS, &OPTIMIZER_STEP, rules),
+    ] {
+        let mut expected = expected(module);
+        expected.extend(
+            with_struct
+                .into_iter()
+                .map(|name| (name, vec![by_value(argument)])),
+        );
+        let gpus = kernels::architectures().iter();
+        for arch in gpus.filter(|arch| arch.starts_with("gfx")) {
+            let code = module.code_object(arch).expect("an embedded architecture");
+            let found: BTreeMap<_, _> = support::kernels(&code)
+                .into_iter()
+                .map(|(name, kernel)| (name, kernel.arguments))
+                .collect();
+            assert_eq!(found, expected, "{module:?} for {arch}");
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Each may include itself and those before it.
-const FOLDERS: [&str; 16] = [
+const FOLDERS: [&str; 18] = [
     "portable",
     "elementwise",
     "rows",
@@ -21,7 +21,9 @@ const FOLDERS: [&str; 16] = [
     "convolution",
     "quantized",
     "attention",
+    "losses",
     "random",
+    "optimizers",
 ];
 
 /// The folders whose names in C++ stand in a namespace of the folder's name, but for the lists that the build reads.

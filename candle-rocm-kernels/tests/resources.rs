@@ -79,6 +79,9 @@ fn workgroups_may_have_1024_threads() {
             "cumsum",
             "positions",
             "histogram",
+            "cross_entropy",
+            "optimizers",
+            "dropout",
         ]
         .contains(&module)
         {

@@ -20,6 +20,8 @@ mod prepared;
 mod products;
 #[cfg(feature = "session")]
 mod scaled;
+#[cfg(feature = "session")]
+mod training;
 
 use std::io::{BufRead, Write};
 use std::panic::{catch_unwind, AssertUnwindSafe};

@@ -217,7 +217,7 @@ const OTHERS: &[(&str, Make)] = &[
 ];
 
 /// What Candle's own backend has not.
-pub const OURS_ALONE: [&str; 9] = [
+pub const OURS_ALONE: [&str; 14] = [
     "attention",
     "attention_causal",
     "attention_backward",
@@ -227,6 +227,11 @@ pub const OURS_ALONE: [&str; 9] = [
     "topk_50",
     "cumsum_last",
     "cumsum_first",
+    "cross_entropy",
+    "cross_entropy_training",
+    "linear_cross_entropy",
+    "adamw",
+    "dropout",
 ];
 
 fn rope(
@@ -261,6 +266,10 @@ pub fn make(op: &str, maker: &Maker) -> Result<Operator> {
         return make(maker);
     }
     #[cfg(feature = "session")]
+    if let Some((_, make)) = crate::training::ALL.iter().find(|(name, _)| *name == op) {
+        return make(maker);
+    }
+    #[cfg(feature = "session")]
     if let Some(made) = crate::order::make(op, maker) {
         return made;
     }
@@ -288,7 +297,9 @@ mod tests {
         #[cfg(feature = "session")]
         {
             let attention = crate::attention::ALL.iter().map(|(name, _)| *name);
-            let ours: Vec<_> = attention.chain(crate::order::names()).collect();
+            let training = crate::training::ALL.iter().map(|(name, _)| *name);
+            let ours = attention.chain(crate::order::names()).chain(training);
+            let ours: Vec<_> = ours.collect();
             assert_eq!(ours, OURS_ALONE);
         }
         assert!(OURS_ALONE.iter().all(|name| seen.insert(name)));

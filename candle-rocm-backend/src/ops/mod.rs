@@ -35,10 +35,12 @@ mod activation;
 mod attention;
 mod conv;
 mod cumsum;
+mod dropout;
 mod histogram;
 mod kv_cache;
 pub(crate) mod launch;
 mod linear;
+mod loss;
 pub(crate) mod node;
 mod norm;
 mod normed_linear;
@@ -57,9 +59,14 @@ pub use conv::{
     conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, ConvOptions, ConvTransposeOptions,
 };
 pub use cumsum::cumsum;
+pub use dropout::dropout;
 pub use histogram::{bincount, histogram};
 pub use kv_cache::{HeadNorms, KvCache, Pairs, Rotary, Scores};
 pub use linear::linear;
+pub use loss::{
+    cross_entropy, cross_entropy_with_lse, linear_cross_entropy, linear_cross_entropy_with_lse,
+    CrossEntropyOptions, Reduction,
+};
 pub use norm::{add_layer_norm, add_rms_norm, layer_norm, rms_norm};
 pub use normed_linear::{normed_linear, normed_swiglu};
 pub use positions::{masked_select, nonzero, unique_consecutive};

@@ -100,7 +100,7 @@ fn activation_of(activation: Activation) -> Option<gemm::Activation> {
 }
 
 /// The type as products' kernels have it.
-fn dtype_of(dtype: DType) -> Option<GemmDtype> {
+pub(super) fn dtype_of(dtype: DType) -> Option<GemmDtype> {
     match dtype {
         DType::F16 => Some(GemmDtype::F16),
         DType::BF16 => Some(GemmDtype::BF16),

@@ -1,36 +1,10 @@
 // Random numbers for Candle's rand and randn, in place of cuRAND.
 //
-// Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011)
-// turns a counter and a key into four 32-bit words. The key is the seed; the counter is the number of
-// the block of words (64 bits) and the kind of numbers made of it, so that kinds never share words.
-// Number i of a sequence therefore depends on (seed, kind, i) alone, whatever the grid.
+// The words are Philox's (philox.cuh): number i of a sequence depends on (seed, kind, i) alone, whatever the grid.
 //
 // The normal numbers use no function that differs between architectures: only +, *, fma, / and sqrt,
 // which IEEE 754 rounds one way. candle-rocm-runtime/tests/random.rs computes the same bits.
-#include "portable/portable.cuh"
-
-enum class Kind : uint32_t { UniformF32, UniformF64, NormalF32, NormalF64 };
-
-struct Words4 {
-    uint32_t w[4];
-};
-
-__device__ __forceinline__ Words4 philox(uint64_t seed, Kind kind, uint64_t block) {
-    uint32_t c0 = (uint32_t)block, c1 = (uint32_t)(block >> 32), c2 = (uint32_t)kind, c3 = 0;
-    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
-#pragma unroll
-    for (int round = 0; round < 10; round++) {
-        uint32_t high0 = umulhi(0xD2511F53u, c0), low0 = 0xD2511F53u * c0;
-        uint32_t high1 = umulhi(0xCD9E8D57u, c2), low1 = 0xCD9E8D57u * c2;
-        c0 = high1 ^ c1 ^ k0;
-        c1 = low1;
-        c2 = high0 ^ c3 ^ k1;
-        c3 = low0;
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
-    }
-    return {{c0, c1, c2, c3}};
-}
+#include "random/philox.cuh"
 
 // ------------------------------------------------------------------ uniform
 

@@ -33,6 +33,7 @@ pub const SCALAR_SPILLS: &[(&str, &str)] = &[
     ("softmax_f64", "ocml's f64 exp likewise"),
     ("log_softmax_f64", "calls exp"),
     ("scaled_softmax_f64", "calls exp"),
+    ("cross_entropy_rows_f64", "calls exp and tanh"),
     ("masked_softmax_f64", "calls exp"),
     ("flagged_softmax_f64", "calls exp"),
     ("backward_log_softmax_f64", "calls exp"),
