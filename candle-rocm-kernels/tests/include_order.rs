@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Each may include itself and those before it.
-const FOLDERS: [&str; 16] = [
+const FOLDERS: [&str; 17] = [
     "portable",
     "elementwise",
     "rows",
@@ -19,6 +19,7 @@ const FOLDERS: [&str; 16] = [
     "experts",
     "matmul",
     "convolution",
+    "dnn",
     "quantized",
     "attention",
     "random",
