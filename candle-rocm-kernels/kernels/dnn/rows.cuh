@@ -115,7 +115,8 @@ template <class T> __device__ __forceinline__ void dnn_reduction(const DnnProble
         state = dnn_combine(state, seat, lds, reducer);
         if (seat.lane != 0 || !is_there) continue;
         blend((T *)p.y + at.y, reducer.finish(state, p.reduced), p.alpha, p.beta);
-        if (p.indices) p.indices[number] = state.index == State::NOWHERE ? 0 : state.index;
+        bool has_place = reducer.is_extremum() && state.index != State::NOWHERE;
+        if (p.indices) p.indices[number] = has_place ? state.index : 0;
     }
 }
 
