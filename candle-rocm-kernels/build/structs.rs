@@ -23,6 +23,10 @@ const STRUCTS: &[(&str, &[&str])] = &[
         &["ConvolutionAxis", "ConvolutionProblem"],
     ),
     (
+        "dnn/problem.cuh",
+        &["DnnDirection", "DnnProblem", "DnnAxis", "DnnPooling"],
+    ),
+    (
         "attention/problem.cuh",
         &["AttentionTensor", "AttentionProblem"],
     ),

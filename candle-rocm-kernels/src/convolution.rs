@@ -2,8 +2,8 @@
 //! `kernels/convolution/convolution_kernels.cuh`.
 //!
 //! A kernel's name is `convolution_<dtype>_<rows>x<columns>_<gather>`, by how operands are read ([`Gather`]);
-//! `convolution_direct_<dtype>` and `convolution_depthwise_<dtype>_<taps>_<stride>` make no product, and
-//! `convolution_sum_<dtype>` adds up the splits of k.
+//! `convolution_direct_<dtype>`, `convolution_depthwise_<dtype>_<taps>_<stride>` and
+//! `convolution_depthwise_last_<dtype>_<taps>_<stride>` make no product, and `convolution_sum_<dtype>` adds up the splits of k.
 
 use crate::by_architecture::Lists;
 use crate::matmul::{Dtype, Tile};
@@ -43,6 +43,20 @@ pub fn is_depthwise(processor: Processor, dtype: Dtype, taps: u32, stride: u32) 
 /// The name of that kernel.
 pub fn depthwise_name(dtype: Dtype, taps: u32, stride: u32) -> String {
     format!("convolution_depthwise_{}_{taps}_{stride}", dtype.name())
+}
+
+/// Places along x that a work-item of the kernels for groups of one channel makes where channels are neighbours in memory.
+pub const DEPTHWISE_LAST_PLACES: u64 = 4;
+
+/// Vectors of 16 bytes of channels that a workgroup of these makes at most.
+pub const DEPTHWISE_LAST_VECTORS: u64 = 32;
+
+/// The name of the kernel where channels are neighbours in memory; there is one wherever [`is_depthwise`] says so.
+pub fn depthwise_last_name(dtype: Dtype, taps: u32, stride: u32) -> String {
+    format!(
+        "convolution_depthwise_last_{}_{taps}_{stride}",
+        dtype.name()
+    )
 }
 
 /// Work-items of a workgroup of the kernels without tiles.
@@ -175,9 +189,37 @@ pub fn kernels(processor: Processor) -> Vec<(String, u32)> {
         }
     }
     let depthwise = DEPTHWISE.of(processor).iter();
-    let named = |of: &Depthwise| (depthwise_name(of.dtype, of.taps, of.stride), THREADS);
-    all.extend(depthwise.map(named));
+    let named = |of: &Depthwise| {
+        let names = [depthwise_name, depthwise_last_name];
+        names.map(|name| (name(of.dtype, of.taps, of.stride), THREADS))
+    };
+    all.extend(depthwise.flat_map(named));
     all
+}
+
+/// What replaces a kernel of Candle's: a transposed convolution of its dtype.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transposed {
+    /// The dtype.
+    pub dtype: Dtype,
+    /// One or two axes.
+    pub axes: usize,
+}
+
+impl Transposed {
+    /// That of a kernel of an embedded module, both by name; `None` for kernels that are never replaced.
+    pub fn of(module: &str, kernel: &str) -> Option<Self> {
+        let rest = kernel.strip_prefix("conv_transpose")?;
+        let (axes, name) = rest.split_once("d_").filter(|_| module == "conv")?;
+        let axes = match axes {
+            "1" => 1,
+            "2" => 2,
+            _ => return None,
+        };
+        let dtypes = [Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::F64];
+        let dtype = dtypes.into_iter().find(|dtype| dtype.name() == name)?;
+        Some(Self { dtype, axes })
+    }
 }
 
 #[cfg(test)]
@@ -195,5 +237,16 @@ mod tests {
                 assert!(shapes.iter().all(is_whole), "{name} {shapes:?}");
             }
         }
+    }
+
+    #[test]
+    fn transposed_convolutions_of_floats_are_replaced() {
+        let of = |kernel| Transposed::of("conv", kernel).map(|of| (of.dtype, of.axes));
+        assert_eq!(of("conv_transpose1d_bf16"), Some((Dtype::BF16, 1)));
+        assert_eq!(of("conv_transpose2d_f64"), Some((Dtype::F64, 2)));
+        for kernel in ["conv_transpose2d_u8", "conv2d_f32", "conv_transpose3d_f32"] {
+            assert_eq!(of(kernel), None);
+        }
+        assert_eq!(Transposed::of("elsewhere", "conv_transpose2d_f32"), None);
     }
 }

@@ -9,7 +9,8 @@ mod support;
 use candle_rocm_kernels as kernels;
 use kernels::arguments::{
     Layout, ATTEND_PROBLEM, ATTENTION_GRADIENTS, ATTENTION_PROBLEM, CONVOLUTION_PROBLEM,
-    CROSS_ENTROPY_PROBLEM, GEMM_PROBLEM, GROUPED_PROBLEM, MATMUL_PROBLEM, OPTIMIZER_STEP,
+    CROSS_ENTROPY_PROBLEM, DNN_POOLING, DNN_PROBLEM, GEMM_PROBLEM, GROUPED_PROBLEM, MATMUL_PROBLEM,
+    OPTIMIZER_STEP,
 };
 use kernels::{dtypes, Module};
 use std::collections::{BTreeMap, BTreeSet};
@@ -1143,6 +1144,34 @@ fn convolution_has_the_kernels_of_its_table() {
             .map(|(name, kernel)| (name, kernel.max_workgroup))
             .collect();
         assert_eq!(found, listed, "kernels and their workgroups for {arch}");
+    }
+}
+
+/// cuDNN's layers: each type has all of them.
+#[test]
+fn dnn_has_every_layer_of_every_float() {
+    let layers = ["activation", "pooling", "reduction", "softmax"];
+    let name = |layer: &str, dtype: &str| format!("dnn_{layer}_{dtype}");
+    let expected: BTreeSet<String> = layers
+        .iter()
+        .flat_map(|layer| WIDE_FLOATS.iter().map(move |(dtype, _)| name(layer, dtype)))
+        .collect();
+    let gpus = kernels::architectures().iter();
+    for arch in gpus.filter(|arch| arch.starts_with("gfx")) {
+        let code = kernels::DNN
+            .code_object(arch)
+            .expect("an embedded architecture");
+        let found = support::kernels(&code);
+        for (name, kernel) in &found {
+            let problem = match name.starts_with("dnn_pooling_") {
+                true => &DNN_POOLING,
+                false => &DNN_PROBLEM,
+            };
+            assert_eq!(kernel.arguments, [by_value(problem)], "{name} for {arch}");
+            assert_eq!(kernel.max_workgroup, 256, "{name} for {arch}");
+        }
+        let found: BTreeSet<String> = found.into_keys().collect();
+        assert_eq!(found, expected, "kernels for {arch}");
     }
 }
 

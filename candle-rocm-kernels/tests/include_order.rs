@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Each may include itself and those before it.
-const FOLDERS: [&str; 18] = [
+const FOLDERS: [&str; 19] = [
     "portable",
     "elementwise",
     "rows",
@@ -19,6 +19,7 @@ const FOLDERS: [&str; 18] = [
     "experts",
     "matmul",
     "convolution",
+    "dnn",
     "quantized",
     "attention",
     "losses",

@@ -14,10 +14,10 @@
 //! 6. stream: [`context`], [`stream`], captures, [`event`]: where work runs and in which order;
 //! 7. [`profile`]: what ran, and for how long;
 //! 8. memory: [`buffer`] with its views, [`host`], [`copy`], workspaces;
-//! 9. kernels: [`module`] with its images, submitting on a grid, few long rows, [`launch`] with its arguments, [`ready`]: launches
-//!    whose grids were checked once;
+//! 9. kernels: [`module`] with its images, submitting on a grid, few long rows, [`ready`]: launches whose grids were checked once;
 //! 10. [`gemm`]: matrix products: problem, product, plan, library, tuner;
-//! 11. [`convolution`]: convolutions and their gradients; [`quantized`]: products of quantised matrices;
+//! 11. [`convolution`]: convolutions and their gradients; [`launch`]: launches with their arguments, some of which other kernels
+//!     replace; [`quantized`]: products of quantised matrices;
 //! 12. [`graph`]: captured work; [`random`], our own generator; [`blas`] and [`rng`] give cuBLAS's and cuRAND's shape;
 //!     [`foreign`]: launches from C functions; [`blas_lt`] gives cuBLASLt's, [`dnn`] cuDNN's and
 //!     [`driver_api`] the driver's, [`raw_handles`] by HIP's handles; linked: CUDA's runtime for C++ that a program links.

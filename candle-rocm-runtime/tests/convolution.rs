@@ -5,9 +5,10 @@ mod common;
 
 use std::sync::Arc;
 
+use candle_rocm_runtime::convolution::plan::Kernel;
 use candle_rocm_runtime::convolution::{
-    convolve, convolve_by, kernels, Activation, Axis, Convolution, Dtype, Epilogue, Operands,
-    Operation, Strides,
+    chosen, convolve, convolve_by, kernels, Activation, Axis, Convolution, Dtype, Epilogue,
+    Operands, Operation, Strides,
 };
 use candle_rocm_runtime::gemm::Gpu;
 use candle_rocm_runtime::{DevicePtr, DevicePtrMut, DeviceRepr, Stream};
@@ -471,6 +472,49 @@ fn depthwise() {
         named::<f16>(2, [24, 24], 24, square(10, 7, 1, 3), last);
         named::<f32>(1, [8, 16], 8, square(9, 3, 2, 1), last);
     }
+}
+
+/// Every kernel of groups of one channel, with channels as neighbours and without, and what follows.
+fn depthwise_kernels<T: Element>() {
+    let context = common::context();
+    let stream = context.default_stream();
+    let mut draw = Random::new(8);
+    let follows = Follows {
+        alpha: Some(-0.5),
+        beta: 0.75,
+        has_bias: true,
+        activation: Activation::Silu,
+        has_residual: true,
+    };
+    for (taps, stride) in [(3, 1), (3, 2), (5, 1), (7, 1)] {
+        for (channels, input) in [(8, 11), (264, 6)] {
+            let axes = square(input, taps, stride, taps / 2);
+            let mut of = Convolution::contiguous(T::DTYPE, 2, [channels; 2], channels, axes);
+            check::<T>(&stream, &of, follows, &mut draw, channels == 8);
+            of.inputs = Strides::channels_last(channels, axes.map(|axis| axis.input));
+            of.outputs = Strides::channels_last(channels, axes.map(|axis| axis.output));
+            let there = Operands {
+                inputs: 256,
+                weights: 256,
+                outputs: 256,
+            };
+            let gpu = Gpu::from(context.info());
+            assert!(
+                matches!(chosen(&of, &there, gpu), Kernel::DepthwiseLast { .. }),
+                "{of}"
+            );
+            check::<T>(&stream, &of, follows, &mut draw, channels == 8);
+            of.operation = Operation::Data;
+            check::<T>(&stream, &of, Follows::default(), &mut draw, false);
+        }
+    }
+}
+
+#[test]
+fn depthwise_by_every_kernel() {
+    depthwise_kernels::<f16>();
+    depthwise_kernels::<bf16>();
+    depthwise_kernels::<f32>();
 }
 
 #[test]

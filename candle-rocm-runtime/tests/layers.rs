@@ -31,6 +31,10 @@ const LAYERS: &[Layer<'static>] = &[
     ("plans for a problem", &["gemm::candidates"]),
     ("gemm", &["gemm"]),
     ("convolution", &["convolution"]),
+    (
+        "launches, which products and convolutions replace",
+        &["kernels::launch"],
+    ),
     ("quantized", &["quantized"]),
     ("graph", &["graph"]),
     ("random", &["random"]),

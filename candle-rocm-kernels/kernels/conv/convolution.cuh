@@ -98,11 +98,119 @@ __device__ __forceinline__ void convolve_transposed(size_t out_h, size_t out_w, 
     }
 }
 
-// dst (batch, out_h, out_w, c_in, h_k, w_k): for each output place the inputs under the window, zero
-// in the padding. Moves bits.
+// dst (batch, l_out, c_in, l_k): for each output place the inputs under the window, zero in the padding, where Candle's
+// grid has a thread for each of `windows`: (batch, l_out, c_in).
 template <class U>
-__device__ __forceinline__ void unfold(size_t out_h, size_t out_w, size_t h_k, size_t w_k, Window window, Layout<4> s,
-                                       const U *__restrict__ src, U *__restrict__ dst) {
+__device__ __forceinline__ void unfold_1d_by_windows(size_t windows, size_t l_out, size_t l_k, Window window,
+                                                     const size_t *__restrict__ info, const U *__restrict__ src,
+                                                     U *__restrict__ dst) {
+    size_t c_in = info[1], l_in = info[2], batch_stride = info[3], channel_stride = info[4], stride = info[5];
+    bool fits_32 = windows <= 0xffffffffu;
+    for (size_t i = global_thread(); i < windows; i += global_threads()) {
+        size_t batch = i;
+        size_t ci = pop_axis(batch, c_in, fits_32), x = pop_axis(batch, l_out, fits_32);
+        const U *from = src + batch * batch_stride + ci * channel_stride;
+        size_t at = x * window.stride - window.padding;
+        for (size_t k = 0; k < l_k; k++, at += window.dilation) dst[i * l_k + k] = at < l_in ? from[at * stride] : U();
+    }
+}
+
+// What unfolding by tiles goes over. A line of outputs is those of an image at one height; its rows are the lines of the
+// image that it meets, a channel and a tap of the kernel's height each. In one dimension both heights are 1.
+struct Unfolded {
+    uint32_t lines, rows, out_h, h_k, l_out, l_k;
+    size_t h_in, l_in, batch_stride, channel_stride, row_stride;
+};
+
+// Unfolds by tiles of 32 rows and 32 places, whose `reach` inputs of each row are neighbours in memory; so are a
+// place's outputs. LDS turns the one order into the other.
+constexpr uint32_t UNFOLD_TILE = 32, UNFOLD_REACH = 67;
+template <class U>
+__device__ __forceinline__ void unfold_by_tiles(const Unfolded &of, uint32_t reach, const Window &window,
+                                                const U *__restrict__ src, U *__restrict__ dst) {
+    __shared__ U lds[UNFOLD_TILE * UNFOLD_REACH];
+    constexpr uint32_t STRIP = 8;
+    uint32_t l_k = of.l_k, stride = (uint32_t)window.stride, dilation = (uint32_t)window.dilation;
+    uint32_t thread = threadIdx.x, threads = blockDim.x, lane = thread % UNFOLD_TILE, group = thread / UNFOLD_TILE,
+             groups = threads / UNFOLD_TILE;
+    uint32_t across = ceil_div(of.rows, UNFOLD_TILE), along = ceil_div(of.l_out, UNFOLD_TILE),
+             tiles = of.lines * across * along;
+    // A lane's outputs of a place are 32 apart: so many rows, and so much of a window.
+    uint32_t first_row = lane / l_k, first_k = lane - first_row * l_k;
+    uint32_t row_step = UNFOLD_TILE / l_k, k_step = UNFOLD_TILE - row_step * l_k;
+    for (uint32_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        uint32_t rest = tile / across, row0 = (tile - rest * across) * UNFOLD_TILE, line = rest / along;
+        uint32_t x = (rest - line * along) * UNFOLD_TILE, batch = of.out_h == 1 ? line : line / of.out_h;
+        uint32_t rows = min_of(of.rows - row0, UNFOLD_TILE), places = min_of(of.l_out - x, UNFOLD_TILE);
+        const U *from = src + batch * of.batch_stride;
+        // Unsigned: a place before the start is past the end.
+        size_t begin = x * window.stride - window.padding,
+               top = (line - batch * of.out_h) * window.stride - window.padding_y;
+        uint32_t inputs = rows * reach, in_row = thread / reach, p = thread - in_row * reach;
+        for (uint32_t i = thread; i < inputs; i += STRIP * threads) {
+            U value[STRIP] = {};
+            uint32_t place[STRIP];
+#pragma unroll
+            for (uint32_t s = 0; s < STRIP; s++) {
+                place[s] = in_row * UNFOLD_REACH + p;
+                uint32_t row = row0 + in_row, channel = of.h_k == 1 ? row : row / of.h_k;
+                size_t y = top + (row - channel * of.h_k) * window.dilation;
+                if (i + s * threads < inputs && begin + p < of.l_in && y < of.h_in)
+                    value[s] = read_global<U>(from + channel * of.channel_stride + y * of.row_stride + (begin + p));
+                in_row += threads / reach;
+                p += threads % reach;
+                if (p >= reach) {
+                    p -= reach;
+                    in_row++;
+                }
+            }
+#pragma unroll
+            for (uint32_t s = 0; s < STRIP; s++)
+                if (i + s * threads < inputs) lds[place[s]] = value[s];
+        }
+        __syncthreads();
+        U *to = dst + (((size_t)line * of.l_out + x) * of.rows + row0) * l_k;
+        for (uint32_t y = group; y < places; y += groups) {
+            uint32_t row = first_row, k = first_k;
+            for (uint32_t j = lane; j < rows * l_k; j += UNFOLD_TILE) {
+                to[(size_t)y * of.rows * l_k + j] = lds[row * UNFOLD_REACH + y * stride + k * dilation];
+                row += row_step;
+                k += k_step;
+                if (k >= l_k) {
+                    k -= l_k;
+                    row++;
+                }
+            }
+        }
+        __syncthreads();
+    }
+}
+
+// The inputs of a row that a tile of places reaches; 0 where tiles gain nothing: by few rows, or by inputs that are no
+// neighbours in memory, `apart` elements from one another.
+__device__ __forceinline__ uint32_t unfold_reach(size_t numel, size_t rows, size_t l_out, size_t l_k, size_t apart,
+                                                 const Window &window) {
+    bool tiles = numel <= 0xffffffffu && rows >= UNFOLD_TILE / 2 && apart == 1 && blockDim.x % UNFOLD_TILE == 0 &&
+                 window.stride < UNFOLD_REACH && l_k <= UNFOLD_REACH && window.dilation < UNFOLD_REACH;
+    if (!tiles || l_out == 0 || l_k == 0) return 0;
+    size_t reach = (min_of(l_out, (size_t)UNFOLD_TILE) - 1) * window.stride + (l_k - 1) * window.dilation + 1;
+    return reach <= UNFOLD_REACH ? (uint32_t)reach : 0;
+}
+
+template <class U>
+__device__ __forceinline__ void unfold_1d(size_t windows, size_t l_out, size_t l_k, Window window,
+                                          const size_t *__restrict__ info, const U *__restrict__ src,
+                                          U *__restrict__ dst) {
+    uint32_t reach = unfold_reach(windows, info[1], l_out, l_k, info[5], window);
+    if (reach == 0) return unfold_1d_by_windows(windows, l_out, l_k, window, info, src, dst);
+    uint32_t c_in = (uint32_t)info[1], lines = (uint32_t)windows / c_in / (uint32_t)l_out;
+    Unfolded of = {lines, c_in, 1, 1, (uint32_t)l_out, (uint32_t)l_k, 1, info[2], info[3], info[4], 0};
+    unfold_by_tiles(of, reach, window, src, dst);
+}
+
+template <class U>
+__device__ __forceinline__ void unfold_by_elements(size_t out_h, size_t out_w, size_t h_k, size_t w_k, Window window,
+                                                   Layout<4> s, const U *__restrict__ src, U *__restrict__ dst) {
     size_t numel = s.dims[0] * out_h * out_w * s.dims[1] * h_k * w_k;
     bool fits_32 = numel <= 0xffffffffu;
     for (size_t i = global_thread(); i < numel; i += global_threads()) {
@@ -119,98 +227,17 @@ __device__ __forceinline__ void unfold(size_t out_h, size_t out_w, size_t h_k, s
     }
 }
 
-// The same in one dimension, where Candle's grid has a thread for each of `windows`: (batch, l_out, c_in).
+// dst (batch, out_h, out_w, c_in, h_k, w_k): for each output place the inputs under the window, zero in the padding.
+// Moves bits.
 template <class U>
-__device__ __forceinline__ void unfold_1d_by_windows(size_t windows, size_t l_out, size_t l_k, Window window,
-                                                     const size_t *__restrict__ info, const U *__restrict__ src,
-                                                     U *__restrict__ dst) {
-    size_t c_in = info[1], l_in = info[2], batch_stride = info[3], channel_stride = info[4], stride = info[5];
-    bool fits_32 = windows <= 0xffffffffu;
-    for (size_t i = global_thread(); i < windows; i += global_threads()) {
-        size_t batch = i;
-        size_t ci = pop_axis(batch, c_in, fits_32), x = pop_axis(batch, l_out, fits_32);
-        const U *from = src + batch * batch_stride + ci * channel_stride;
-        size_t at = x * window.stride - window.padding;
-        for (size_t k = 0; k < l_k; k++, at += window.dilation) dst[i * l_k + k] = at < l_in ? from[at * stride] : U();
-    }
-}
-
-// The same by tiles of 32 channels and 32 places, whose `reach` inputs of each channel are neighbours in memory; so are
-// a place's outputs. LDS turns the one order into the other.
-constexpr uint32_t UNFOLD_TILE = 32, UNFOLD_REACH = 67;
-template <class U>
-__device__ __forceinline__ void unfold_1d_by_tiles(uint32_t batches, uint32_t l_out, uint32_t l_k, uint32_t reach,
-                                                   Window window, const size_t *__restrict__ info,
-                                                   const U *__restrict__ src, U *__restrict__ dst) {
-    __shared__ U lds[UNFOLD_TILE * UNFOLD_REACH];
-    constexpr uint32_t STRIP = 8;
-    uint32_t c_in = (uint32_t)info[1], stride = (uint32_t)window.stride, dilation = (uint32_t)window.dilation;
-    size_t l_in = info[2], batch_stride = info[3], channel_stride = info[4];
-    uint32_t thread = threadIdx.x, threads = blockDim.x, lane = thread % UNFOLD_TILE, group = thread / UNFOLD_TILE,
-             groups = threads / UNFOLD_TILE;
-    uint32_t across = ceil_div(c_in, UNFOLD_TILE), along = ceil_div(l_out, UNFOLD_TILE),
-             tiles = batches * across * along;
-    // A lane's outputs of a place are 32 apart: so many channels, and so much of a window.
-    uint32_t first_channel = lane / l_k, first_k = lane - first_channel * l_k;
-    uint32_t channel_step = UNFOLD_TILE / l_k, k_step = UNFOLD_TILE - channel_step * l_k;
-    for (uint32_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        uint32_t rest = tile / across, ci = (tile - rest * across) * UNFOLD_TILE, batch = rest / along;
-        uint32_t x = (rest - batch * along) * UNFOLD_TILE;
-        uint32_t channels = min_of(c_in - ci, UNFOLD_TILE), places = min_of(l_out - x, UNFOLD_TILE);
-        const U *from = src + batch * batch_stride + ci * channel_stride;
-        size_t begin = x * window.stride - window.padding;
-        uint32_t inputs = channels * reach, in_channel = thread / reach, p = thread - in_channel * reach;
-        for (uint32_t i = thread; i < inputs; i += STRIP * threads) {
-            U value[STRIP] = {};
-            uint32_t place[STRIP];
-#pragma unroll
-            for (uint32_t s = 0; s < STRIP; s++) {
-                place[s] = in_channel * UNFOLD_REACH + p;
-                // Unsigned: a place before the start is past the end.
-                if (i + s * threads < inputs && begin + p < l_in)
-                    value[s] = read_global<U>(from + in_channel * channel_stride + (begin + p));
-                in_channel += threads / reach;
-                p += threads % reach;
-                if (p >= reach) {
-                    p -= reach;
-                    in_channel++;
-                }
-            }
-#pragma unroll
-            for (uint32_t s = 0; s < STRIP; s++)
-                if (i + s * threads < inputs) lds[place[s]] = value[s];
-        }
-        __syncthreads();
-        U *to = dst + (((size_t)batch * l_out + x) * c_in + ci) * l_k;
-        for (uint32_t y = group; y < places; y += groups) {
-            uint32_t c = first_channel, k = first_k;
-            for (uint32_t j = lane; j < channels * l_k; j += UNFOLD_TILE) {
-                to[(size_t)y * c_in * l_k + j] = lds[c * UNFOLD_REACH + y * stride + k * dilation];
-                c += channel_step;
-                k += k_step;
-                if (k >= l_k) {
-                    k -= l_k;
-                    c++;
-                }
-            }
-        }
-        __syncthreads();
-    }
-}
-
-template <class U>
-__device__ __forceinline__ void unfold_1d(size_t windows, size_t l_out, size_t l_k, Window window,
-                                          const size_t *__restrict__ info, const U *__restrict__ src,
-                                          U *__restrict__ dst) {
-    // Few channels, or inputs that are no neighbours, gain nothing from tiles.
-    bool tiles = windows <= 0xffffffffu && info[1] >= UNFOLD_TILE / 2 && info[5] == 1 &&
-                 blockDim.x % UNFOLD_TILE == 0 && window.stride < UNFOLD_REACH && l_k <= UNFOLD_REACH &&
-                 window.dilation < UNFOLD_REACH && l_out != 0;
-    size_t reach = (UNFOLD_TILE - 1) * window.stride + (l_k - 1) * window.dilation + 1;
-    if (tiles && l_k != 0 && reach <= UNFOLD_REACH)
-        unfold_1d_by_tiles((uint32_t)((uint32_t)windows / (uint32_t)info[1] / (uint32_t)l_out), (uint32_t)l_out,
-                           (uint32_t)l_k, (uint32_t)reach, window, info, src, dst);
-    else unfold_1d_by_windows(windows, l_out, l_k, window, info, src, dst);
+__device__ __forceinline__ void unfold(size_t out_h, size_t out_w, size_t h_k, size_t w_k, Window window, Layout<4> s,
+                                       const U *__restrict__ src, U *__restrict__ dst) {
+    size_t rows = s.dims[1] * h_k, lines = s.dims[0] * out_h;
+    uint32_t reach = unfold_reach(lines * out_w * rows * w_k, rows, out_w, w_k, s.strides[3], window);
+    if (reach == 0) return unfold_by_elements(out_h, out_w, h_k, w_k, window, s, src, dst);
+    Unfolded of = {(uint32_t)lines, (uint32_t)rows, (uint32_t)out_h, (uint32_t)h_k, (uint32_t)out_w, (uint32_t)w_k,
+                   s.dims[2],       s.dims[3],      s.strides[0],    s.strides[1],  s.strides[2]};
+    unfold_by_tiles(of, reach, window, src, dst);
 }
 
 // src (batch, l_in, c_out, k_size), contiguous, to dst (batch, c_out, l_out): each output adds up the

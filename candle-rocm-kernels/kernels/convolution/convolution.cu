@@ -2,6 +2,7 @@
 // padding, dilation, groups, any order of memory.
 #include "portable/lds.cuh"
 #include "convolution/convolution_kernels.cuh"
+#include "convolution/depthwise_last.cuh"
 #include "convolution/direct.cuh"
 #include "convolution/transpose.cuh"
 #include "matmul/elements.cuh"
@@ -47,9 +48,12 @@ template <class T, int ROWS> constexpr int along_k_stage(int bytes) {
     }                                                                              \
     ENTRY __launch_bounds__(256) convolution_sum_##TYPE(ConvolutionProblem p) { convolution_sum<element_##TYPE>(p); }
 
-#define DEPTHWISE(TYPE, TAPS, STRIDE)                                                                     \
-    ENTRY __launch_bounds__(256) convolution_depthwise_##TYPE##_##TAPS##_##STRIDE(ConvolutionProblem p) { \
-        Depthwise<element_##TYPE, TAPS, STRIDE>().run(p);                                                 \
+#define DEPTHWISE(TYPE, TAPS, STRIDE)                                                                          \
+    ENTRY __launch_bounds__(256) convolution_depthwise_##TYPE##_##TAPS##_##STRIDE(ConvolutionProblem p) {      \
+        Depthwise<element_##TYPE, TAPS, STRIDE>().run(p);                                                      \
+    }                                                                                                          \
+    ENTRY __launch_bounds__(256) convolution_depthwise_last_##TYPE##_##TAPS##_##STRIDE(ConvolutionProblem p) { \
+        DepthwiseLast<element_##TYPE, TAPS, STRIDE>().run(p);                                                  \
     }
 
 // Of elements of so many bits.

@@ -12,7 +12,7 @@
 // A K-block has stage_bytes of k: so few of the largest tile's that two workgroups fit a compute unit's LDS.
 //
 // DEPTHWISE is convolution_depthwise_<type>_<taps>_<stride>, for groups of one channel, taps x taps taps, and places
-// `stride` apart.
+// `stride` apart, where neighbours along x are neighbours in memory, and ..._depthwise_last_..., where channels are.
 //
 // EACH is convolution_direct_<type>, without a product, and convolution_sum_<type>, which adds up splits of k.
 //

@@ -88,6 +88,7 @@ pub const SCALAR_SPILLS: &[(&str, &str)] = &[
         "convolution_",
         "sizes and distances along three axes, which each K-block needs",
     ),
+    ("dnn_", "counts and distances along eight directions"),
     (
         "layernorm_bf16",
         "more masks of lanes than scalar registers",

@@ -1,6 +1,6 @@
 //! Giving a convolution to a stream.
 
-use candle_rocm_kernels::convolution::Gather;
+use candle_rocm_kernels::convolution::{Gather, DEPTHWISE_LAST_PLACES};
 use candle_rocm_kernels::{convolution, CONVOLUTION};
 
 use super::arguments::ConvolutionArguments;
@@ -20,7 +20,7 @@ use crate::stream::queue::Stream;
 /// Workgroups for a compute unit of the kernels that go on in steps of their grid.
 const WORKGROUPS_PER_UNIT: u64 = 16;
 /// What every GPU takes in a grid's third dimension.
-const MOST_MATRICES: u64 = 65_535;
+pub(super) const MOST_MATRICES: u64 = 65_535;
 
 /// All that a plan depends on beside the GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -193,6 +193,22 @@ fn grid(
             let all = (of_x * of_y * planes).div_ceil(convolution::THREADS.into());
             let all = u32::try_from(all).ok().filter(|all| *all < 1 << 23);
             let all = all.ok_or_else(|| Error::unsupported("it has more lines than a launch"))?;
+            line(all, threads)
+        }
+        Kernel::DepthwiseLast { .. } => {
+            let vectors = u64::from(arguments.groups.value) / vector;
+            let of_workgroup = vectors
+                .next_power_of_two()
+                .min(convolution::DEPTHWISE_LAST_VECTORS);
+            let parts = vectors.div_ceil(of_workgroup);
+            let of_x = u64::from(arguments.x.rows.value).div_ceil(DEPTHWISE_LAST_PLACES);
+            let places =
+                u64::from(arguments.row_outers.value) * u64::from(arguments.y.rows.value) * of_x;
+            let wanted = places.div_ceil(u64::from(threads) / of_workgroup);
+            let most = (gpu.units() * WORKGROUPS_PER_UNIT).div_ceil(parts);
+            let all = u32::try_from(parts * wanted.clamp(1, most)).ok();
+            let all = all.filter(|_| i32::try_from(places).is_ok());
+            let all = all.ok_or_else(|| Error::unsupported("it has more places than a launch"))?;
             line(all, threads)
         }
     })

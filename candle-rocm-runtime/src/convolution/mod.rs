@@ -7,6 +7,7 @@
 //! | as kernels are told it | `arguments` |
 //! | which kernel, in how many splits of k | [`plan`] |
 //! | the launch | [`convolve`] |
+//! | Candle's launches of transposed convolutions | `transposed` |
 
 mod arguments;
 pub mod description;
@@ -14,6 +15,7 @@ mod launch;
 pub mod plan;
 mod product;
 mod transpose;
+pub(crate) mod transposed;
 
 pub use candle_rocm_kernels::matmul::Dtype;
 pub use description::{Activation, Axis, Convolution, Epilogue, Operands, Operation, Strides};

@@ -39,6 +39,13 @@ pub enum Kernel {
         /// Between places of the image, along both.
         stride: u32,
     },
+    /// Groups of one channel whose channels are neighbours in memory: some channels of some places a work-item.
+    DepthwiseLast {
+        /// Along each of two axes.
+        taps: u32,
+        /// Between places of the image, along both.
+        stride: u32,
+    },
 }
 
 /// How a gradient of weights divides k.
@@ -202,12 +209,15 @@ impl Kernel {
             Self::Depthwise { taps, stride } => {
                 (convolution::depthwise_name(dtype, *taps, *stride), THREADS)
             }
+            Self::DepthwiseLast { taps, stride } => (
+                convolution::depthwise_last_name(dtype, *taps, *stride),
+                THREADS,
+            ),
         }
     }
 }
 
-/// The kernel for groups of one channel, where there is one: its taps follow one another, and so do the lines of image and
-/// result.
+/// The kernel for groups of one channel, where there is one: lines of image and result follow one another, or channels do.
 fn depthwise(of: &Convolution, arguments: &ConvolutionArguments, gpu: Gpu) -> Option<Kernel> {
     let [inputs, outputs] = of.of_group();
     let (z, y, x) = (&arguments.z, &arguments.y, &arguments.x);
@@ -222,10 +232,35 @@ fn depthwise(of: &Convolution, arguments: &ConvolutionArguments, gpu: Gpu) -> Op
         // As the phase's: a gradient of the data begins before its first turn.
         && i64::from(z.first) == i64::from(z.shift / z.phases.value);
     let is_one = of.operation != Operation::Weights && of.groups > 1 && [inputs, outputs] == [1, 1];
+    let exists = convolution::is_depthwise(gpu.processor, of.dtype, taps, stride);
+    if !(is_one && are_alike && exists) {
+        return None;
+    }
     // Lanes are neighbours along x.
     let is_first = x.image == 1 && x.result == 1 && x.matrix.min(y.matrix) >= 0;
-    let exists = convolution::is_depthwise(gpu.processor, of.dtype, taps, stride);
-    (is_one && are_alike && is_first && exists).then_some(Kernel::Depthwise { taps, stride })
+    if is_first {
+        return Some(Kernel::Depthwise { taps, stride });
+    }
+    let vector = i64::from(16 / of.dtype.bytes());
+    let distances = [
+        arguments.groups.value.into(),
+        arguments.image_row,
+        arguments.result_row,
+        y.image,
+        x.image,
+        y.result,
+        x.result,
+    ];
+    let addresses = [
+        arguments.image,
+        arguments.result,
+        arguments.addend,
+        arguments.residual,
+    ];
+    let is_last = [arguments.image_group, arguments.result_group] == [1, 1]
+        && distances.iter().all(|distance| distance % vector == 0)
+        && addresses.iter().all(|address| address.is_multiple_of(16));
+    is_last.then_some(Kernel::DepthwiseLast { taps, stride })
 }
 
 /// Elements of the result, in all groups.

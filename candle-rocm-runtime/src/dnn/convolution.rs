@@ -103,7 +103,7 @@ impl<T> ConvDescriptor<T> {
         operation: Operation,
         [x, w, y]: [&Shape; 3],
     ) -> Result<Convolution, DnnError> {
-        let dtype = dtype_of(X::DATA_TYPE)?;
+        let dtype = dtype_of(X::DATA_TYPE, "convolution")?;
         if X::DATA_TYPE != Y::DATA_TYPE {
             return Err(unsupported(format!(
                 "no convolution takes {:?} to {:?}: both must be the same",
@@ -113,9 +113,11 @@ impl<T> ConvDescriptor<T> {
         }
         let rank = x.dims.len();
         let count = self.pads.len();
-        if [w, y].iter().any(|shape| shape.dims.len() != rank) || count + 2 != rank {
+        let has_rank = |shape: &&Shape| shape.dims.len() == rank;
+        if !(1..=3).contains(&count) || count + 2 != rank || ![w, y].iter().all(has_rank) {
             return Err(invalid(format!(
-                "a convolution along {count} axes of x {:?}, w {:?} and y {:?}: all must have two dimensions more",
+                "a convolution along {count} axes of x {:?}, w {:?} and y {:?}: one to three axes, and all must have two \
+                 dimensions more",
                 x.dims, w.dims, y.dims
             )));
         }

@@ -76,19 +76,19 @@ data_types! {
 }
 
 /// The element type as kernels have it.
-pub(super) fn dtype_of(of: cudnnDataType_t) -> Result<Dtype, DnnError> {
+pub(super) fn dtype_of(of: cudnnDataType_t, layer: &str) -> Result<Dtype, DnnError> {
     match of {
         cudnnDataType_t::CUDNN_DATA_FLOAT => Ok(Dtype::F32),
         cudnnDataType_t::CUDNN_DATA_DOUBLE => Ok(Dtype::F64),
         cudnnDataType_t::CUDNN_DATA_HALF => Ok(Dtype::F16),
         cudnnDataType_t::CUDNN_DATA_BFLOAT16 => Ok(Dtype::BF16),
         other => Err(unsupported(format!(
-            "no convolution has elements of {other:?}: convert them to f16, bf16, f32 or f64"
+            "no {layer} has elements of {other:?}: convert them to f16, bf16, f32 or f64"
         ))),
     }
 }
 
-/// Sizes and distances of a tensor: batch, channels, then one to three axes.
+/// Sizes and distances of a tensor: batch, channels, then one to six axes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     pub dims: Vec<usize>,
@@ -106,9 +106,9 @@ impl Shape {
                 ))
             })
         };
-        if !(3..=5).contains(&dims.len()) || dims.len() != strides.len() {
+        if !(3..=8).contains(&dims.len()) || dims.len() != strides.len() {
             return Err(unsupported(format!(
-                "a descriptor has dimensions {dims:?} and strides {strides:?}: as many of both, from 3 to 5"
+                "a descriptor has dimensions {dims:?} and strides {strides:?}: as many of both, from 3 to 8"
             )));
         }
         Ok(Self {
@@ -145,7 +145,7 @@ impl Shape {
         Self::new(dims, &strides)
     }
 
-    /// As convolutions have it: axes that are not there come first.
+    /// As convolutions have it, which have three axes at most: those that are not there come first.
     pub fn as_strides(&self) -> Strides {
         let mut axes = [0; 3];
         axes[5 - self.dims.len()..].copy_from_slice(&self.strides[2..]);
@@ -210,7 +210,7 @@ impl Dnn {
     /// A tensor of any number of axes, with these distances in elements.
     ///
     /// # Errors
-    /// Negative dimensions or strides, as many of one as of the other not, or more than three axes.
+    /// Negative dimensions or strides, as many of one as of the other not, or more than six axes.
     pub fn create_nd_tensor<T: DnnDataType>(
         self: &Arc<Self>,
         dims: &[c_int],
@@ -222,7 +222,7 @@ impl Dnn {
     /// A filter without gaps of any number of axes.
     ///
     /// # Errors
-    /// Negative dimensions, more than three axes, or an order of memory that no kernel takes.
+    /// Negative dimensions, more than six axes, or an order of memory that no kernel takes.
     pub fn create_nd_filter<T: DnnDataType>(
         self: &Arc<Self>,
         format: cudnnTensorFormat_t,

@@ -92,4 +92,46 @@ enumerations! {
         CUDNN_NOT_PROPAGATE_NAN = 0,
         CUDNN_PROPAGATE_NAN = 1,
     }
+    /// What is made of a window.
+    cudnnPoolingMode_t {
+        CUDNN_POOLING_MAX = 0,
+        CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING = 1,
+        CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING = 2,
+        CUDNN_POOLING_MAX_DETERMINISTIC = 3,
+    }
+    /// What elements are reduced to.
+    cudnnReduceTensorOp_t {
+        CUDNN_REDUCE_TENSOR_ADD = 0,
+        CUDNN_REDUCE_TENSOR_MUL = 1,
+        CUDNN_REDUCE_TENSOR_MIN = 2,
+        CUDNN_REDUCE_TENSOR_MAX = 3,
+        CUDNN_REDUCE_TENSOR_AMAX = 4,
+        CUDNN_REDUCE_TENSOR_AVG = 5,
+        CUDNN_REDUCE_TENSOR_NORM1 = 6,
+        CUDNN_REDUCE_TENSOR_NORM2 = 7,
+        CUDNN_REDUCE_TENSOR_MUL_NO_ZEROS = 8,
+    }
+    /// Whether a reduction says where extrema are.
+    cudnnReduceTensorIndices_t {
+        CUDNN_REDUCE_TENSOR_NO_INDICES = 0,
+        CUDNN_REDUCE_TENSOR_FLATTENED_INDICES = 1,
+    }
+    /// The type of those places; here always of 32 bits.
+    cudnnIndicesType_t {
+        CUDNN_32BIT_INDICES = 0,
+        CUDNN_64BIT_INDICES = 1,
+        CUDNN_16BIT_INDICES = 2,
+        CUDNN_8BIT_INDICES = 3,
+    }
+    /// How softmax is computed: here always with the largest subtracted.
+    cudnnSoftmaxAlgorithm_t {
+        CUDNN_SOFTMAX_FAST = 0,
+        CUDNN_SOFTMAX_ACCURATE = 1,
+        CUDNN_SOFTMAX_LOG = 2,
+    }
+    /// What softmax goes over: all of an image, or the channels of each place.
+    cudnnSoftmaxMode_t {
+        CUDNN_SOFTMAX_MODE_INSTANCE = 0,
+        CUDNN_SOFTMAX_MODE_CHANNEL = 1,
+    }
 }

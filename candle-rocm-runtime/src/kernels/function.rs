@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use candle_rocm_kernels::convolution::Transposed;
 use candle_rocm_kernels::launch_heuristics::LaunchHeuristic;
 use candle_rocm_kernels::radix_sort::RadixSort;
 use candle_rocm_kernels::split_rows::SplitRows;
@@ -43,6 +44,8 @@ pub(crate) enum Instead {
     Split(SplitFunction),
     /// For sorts of rows.
     Sort(RadixSort),
+    /// For transposed convolutions.
+    Transposed(Transposed),
 }
 
 impl Instead {
@@ -56,6 +59,7 @@ impl Instead {
             })
         });
         let sort = || RadixSort::of(module, kernel).map(Self::Sort);
-        split.or_else(sort).map(Box::new)
+        let transposed = || Transposed::of(module, kernel).map(Self::Transposed);
+        split.or_else(sort).or_else(transposed).map(Box::new)
     }
 }

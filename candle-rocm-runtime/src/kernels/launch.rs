@@ -15,6 +15,7 @@ use crate::base::cuda_names::CUevent_flags;
 use crate::base::dtype::DeviceRepr;
 use crate::base::error::{Error, Result};
 use crate::base::inline_list::InlineList;
+use crate::convolution::transposed;
 use crate::memory::buffer::DeviceBuffer;
 use crate::memory::view::{View, ViewMut};
 use crate::pool::known_parameters::KnownParameters;
@@ -34,6 +35,8 @@ pub struct LaunchArgs<'a> {
     args: InlineList<*mut c_void, 24>,
     /// Elements of the longest buffer among the arguments.
     longest: u64,
+    /// Parameters on the device whose words are known.
+    known: Option<&'a KnownParameters>,
     flags: Option<CUevent_flags>,
 }
 
@@ -47,6 +50,7 @@ impl Stream {
             records: InlineList::new(),
             args: InlineList::new(),
             longest: 0,
+            known: None,
             flags: None,
         }
     }
@@ -104,9 +108,11 @@ impl<'a> LaunchArgs<'a> {
 
     /// Parameters for the kernel to read: ours write none, of others nobody knows.
     #[inline]
-    fn pass(&self, parameters: Option<&KnownParameters>) {
+    fn pass(&mut self, parameters: Option<&'a KnownParameters>) {
         if !self.function.is_embedded() {
             self.expose(parameters);
+        } else if parameters.is_some() {
+            self.known = parameters;
         }
     }
 
@@ -248,6 +254,12 @@ impl<'a> LaunchArgs<'a> {
                     radix_sort::replace(sort, stream, grid.workgroups[0], told.row, given)
                 };
                 (launched, "whose rows are sorted by their digits")
+            }
+            Instead::Transposed(of) => {
+                let known = self.known?.words()?;
+                // SAFETY: the caller's promise; the words are those that the kernel would read.
+                let launched = unsafe { transposed::replace(of, stream, known.words(), given) }?;
+                (launched, "which is the gradient of a convolution")
             }
         };
         Some(

@@ -24,7 +24,7 @@ pub struct DeviceBuffer<T> {
     pub(crate) read: Option<UseMark>,
     pub(crate) write: Option<UseMark>,
     pub(crate) stream: Arc<Stream>,
-    /// That the pool knows what is in it.
+    /// That it is known what is in it.
     pub(crate) parameters: Option<KnownParameters>,
     pub(crate) marker: PhantomData<*const T>,
 }

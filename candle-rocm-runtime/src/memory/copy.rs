@@ -11,6 +11,7 @@ use crate::base::enqueued;
 use crate::base::error::{Error, Result};
 use crate::base::hip::calls::optional;
 use crate::base::hip::types::*;
+use crate::pool::known_parameters::KnownParameters;
 use crate::profile::{self, Work};
 use crate::stream::queue::Stream;
 
@@ -121,7 +122,9 @@ impl Stream {
             return copied.map(|()| buffer);
         }
         let mut buffer = self.copy_to_new(src)?;
-        buffer.parameters = pool.know_parameters(words, buffer.ptr, self.key());
+        let known = pool.know_parameters(words, buffer.ptr, self.key());
+        let known = known.unwrap_or_else(|| KnownParameters::kept_nowhere(words));
+        buffer.parameters = Some(known);
         Ok(buffer)
     }
 

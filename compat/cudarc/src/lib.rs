@@ -162,14 +162,16 @@ pub mod cublaslt {
     }
 }
 
-/// Convolutions.
+/// Convolutions and other layers of networks.
 pub mod cudnn {
     pub use candle_rocm_runtime::dnn::{
-        sys, ActivationDescriptor, ConvBackwardData, ConvBackwardData as Conv2dBackwardData,
-        ConvBackwardFilter, ConvBackwardFilter as Conv2dBackwardFilter, ConvBiasActivationForward,
-        ConvDescriptor, ConvDescriptor as Conv2dDescriptor, ConvForward,
-        ConvForward as Conv2dForward, Dnn as Cudnn, DnnDataType as CudnnDataType, FilterDescriptor,
-        TensorDescriptor,
+        sys, ActivationDescriptor, ActivationForward, ConvBackwardData,
+        ConvBackwardData as Conv2dBackwardData, ConvBackwardFilter,
+        ConvBackwardFilter as Conv2dBackwardFilter, ConvBiasActivationForward, ConvDescriptor,
+        ConvDescriptor as Conv2dDescriptor, ConvForward, ConvForward as Conv2dForward,
+        Dnn as Cudnn, DnnDataType as CudnnDataType, FilterDescriptor, FlatIndices, NoIndices,
+        PoolingDescriptor, PoolingForward, ReduceTensor, ReductionDescriptor, Softmax,
+        SoftmaxForward, TensorDescriptor,
     };
     pub use result::CudnnError;
 
@@ -181,9 +183,11 @@ pub mod cudnn {
     /// cudarc's safe layer, whose items it also exports one level up.
     pub mod safe {
         pub use super::{
-            ActivationDescriptor, Conv2dBackwardData, Conv2dBackwardFilter, Conv2dDescriptor,
-            Conv2dForward, ConvBackwardData, ConvBackwardFilter, ConvBiasActivationForward,
-            ConvDescriptor, ConvForward, Cudnn, CudnnDataType, CudnnError, FilterDescriptor,
+            ActivationDescriptor, ActivationForward, Conv2dBackwardData, Conv2dBackwardFilter,
+            Conv2dDescriptor, Conv2dForward, ConvBackwardData, ConvBackwardFilter,
+            ConvBiasActivationForward, ConvDescriptor, ConvForward, Cudnn, CudnnDataType,
+            CudnnError, FilterDescriptor, FlatIndices, NoIndices, PoolingDescriptor,
+            PoolingForward, ReduceTensor, ReductionDescriptor, Softmax, SoftmaxForward,
             TensorDescriptor,
         };
     }

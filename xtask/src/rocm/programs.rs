@@ -22,13 +22,14 @@ const EMULATOR: &str = "rocm-emulator";
 const LIMIT_SECONDS: u32 = 600;
 /// Their test programs that use a GPU by HIP. What needs a library of AMD's besides is ignored there: see
 /// [`super::libraries`].
-const TESTS: [(&str, &str); 26] = [
+const TESTS: [(&str, &str); 28] = [
     (RUNTIME, "blas_lt"),
     (RUNTIME, "blas_lt_objects"),
     (RUNTIME, "buffers"),
     (RUNTIME, "compiled"),
     (RUNTIME, "convolution"),
     (RUNTIME, "dnn"),
+    (RUNTIME, "dnn_layers"),
     (RUNTIME, "driver_api"),
     (RUNTIME, "gemm"),
     (RUNTIME, "gemm_library"),
@@ -48,6 +49,7 @@ const TESTS: [(&str, &str); 26] = [
     (RUNTIME, "rocsparse"),
     (RUNTIME, "split_rows"),
     (RUNTIME, "streams"),
+    (RUNTIME, "transposed"),
     (RUNTIME, "tuner"),
 ];
 /// Of those, what the short part leaves to the whole one: it takes minutes.
