@@ -44,7 +44,7 @@ macro_rules! numbers {
 numbers! {
     f16, 0.000_976_562_5, x, f16::from_f64(x), x.to_f64();
     bf16, 0.007_812_5, x, bf16::from_f64(x), x.to_f64();
-    f32, f64::from(f32::EPSILON), x, x as f32, f64::from(x);
+    f32, f32::EPSILON as f64, x, x as f32, f64::from(x);
     f64, f64::EPSILON, x, x, x;
 }
 
