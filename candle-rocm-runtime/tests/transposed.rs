@@ -43,7 +43,7 @@ impl Case {
         let ([h, width], [kh, kw], [oh, ow]) = (self.inputs, self.taps, self.outputs());
         let [c_in, c_out] = self.channels;
         let mut y = vec![0_f64; self.batch * c_out * oh * ow];
-        for at in 0..self.batch * c_in * h * width {
+        for (at, x) in x.iter().enumerate() {
             let (b, ci, iy, ix) = (
                 at / (c_in * h * width),
                 at / (h * width) % c_in,
@@ -59,7 +59,7 @@ impl Case {
                     if oy < oh && ox < ow {
                         let weight = w[((ci * c_out + co) * kh + ky) * kw + kx];
                         y[((b * c_out + co) * oh + oy) * ow + ox] +=
-                            f64::from(x[at]) * f64::from(weight);
+                            f64::from(*x) * f64::from(weight);
                     }
                 }
             }
