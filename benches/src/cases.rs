@@ -627,6 +627,7 @@ pub fn smallest() -> Vec<Entry> {
                 case.dims = match case.op.as_str() {
                     "qmatmul" => vec![1, 2, 3, 256],
                     "dequantize" => vec![2, 256],
+                    "linear_cross_entropy" => vec![4, 16, 40],
                     "linear" | "matmul" => vec![1, 3, 4, 8],
                     "attend" => vec![4, 2, 9, 64],
                     op if op.starts_with("convolution") => vec![1, 4, 8, 4, 3, 1, 1],

@@ -115,8 +115,8 @@ __device__ __forceinline__ void unfold_1d_by_windows(size_t windows, size_t l_ou
     }
 }
 
-// What unfolding by tiles goes over. A line of outputs is those of an image at one height; its rows are the lines of the
-// image that it meets, a channel and a tap of the kernel's height each. In one dimension both heights are 1.
+// What unfolding by tiles goes over. A line of outputs is those of an image at one height; its rows are the lines of
+// the image that it meets, a channel and a tap of the kernel's height each. In one dimension both heights are 1.
 struct Unfolded {
     uint32_t lines, rows, out_h, h_k, l_out, l_k;
     size_t h_in, l_in, batch_stride, channel_stride, row_stride;

@@ -10,8 +10,8 @@ template <class T> struct ScannedRow {
 
     __device__ __forceinline__ size_t at(size_t i) const { return base + (reversed ? count - 1 - i : i); }
 
-    // Vectors of WIDTH elements from at(v) on, for v in [0, used), of which there are elements before `end`. No load waits
-    // for another.
+    // Vectors of WIDTH elements from at(v) on, for v in [0, used), of which there are elements before `end`. No load
+    // waits for another.
     template <int N, class At>
     __device__ __forceinline__ void load(vec<T, WIDTH> (&to)[N], const T *source, uint32_t used, size_t end,
                                          At at) const {

@@ -125,8 +125,8 @@ template <class U> struct SortMove {
     const uint32_t *starts;
 };
 
-// Writes a tile's keys, which LDS has in their digit's order, and the elements that they say. `items` become their places
-// in the row, all ones where there is none; `inexact` those below `kept` whose keys do not say the element.
+// Writes a tile's keys, which LDS has in their digit's order, and the elements that they say. `items` become their
+// places in the row, all ones where there is none; `inexact` those below `kept` whose keys do not say the element.
 template <class U>
 __device__ __forceinline__ void move_keys(const SortMove<U> &move, const SortTile &tile, size_t base, uint32_t kept,
                                           uint32_t shift, SortKeys<U> final, const LDS_MEMORY U *of_keys,
