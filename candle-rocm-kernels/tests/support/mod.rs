@@ -34,6 +34,14 @@ pub const SCALAR_SPILLS: &[(&str, &str)] = &[
     ("log_softmax_f64", "calls exp"),
     ("scaled_softmax_f64", "calls exp"),
     ("cross_entropy_rows_f64", "calls exp and tanh"),
+    (
+        "cross_entropy_rows_f32",
+        "masks of lanes of the vectors that are left",
+    ),
+    (
+        "im2col",
+        "sizes and strides of both tensors, beside masks of lanes of a tile",
+    ),
     ("masked_softmax_f64", "calls exp"),
     ("flagged_softmax_f64", "calls exp"),
     ("backward_log_softmax_f64", "calls exp"),
