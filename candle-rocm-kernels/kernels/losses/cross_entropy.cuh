@@ -57,9 +57,8 @@ template <class T, bool CAPPED> struct Logit {
         // The error is one of 1, not of the result, which 16 bits cannot tell.
         if constexpr (sizeof(T) == 2)
             return 1 - 2 * math::fast_recip(1 + math::fast_exp2(x * of_cap * (2 * 1.44269504088896340736f)));
-        // ocml's tanh of f64 has more constants than there are scalar registers beside those of its exponential.
-        else if constexpr (sizeof(T) == 8) return 1 - 2 / (1 + math::exp(2 * x * of_cap));
-        else return math::tanh(x * of_cap);
+        // ocml's tanh of f32 would be a call, and f64's has more constants than there are scalar registers.
+        else return 1 - 2 / (1 + math::exp(2 * x * of_cap));
     }
     __device__ __forceinline__ C of(C x) const {
         if constexpr (CAPPED) return cap * hyperbolic(x);

@@ -31,12 +31,21 @@ struct OptimizerStep {
 
 constexpr uint32_t OPTIMIZER_THREADS = 256, OPTIMIZER_CHUNK = 8192;
 
+// A pointer that a table holds, of which the compiler shall know that it is one to device memory.
+template <class T> using InTable = __attribute__((address_space(1))) T *;
+template <class T> __device__ __forceinline__ T *of_table(T *const &pointer) {
+    return (T *)*(const InTable<T> *)&pointer;
+}
+
 // Vectors of a workgroup's elements: body(tensor, first element, elements that are there, whether they are aligned).
 // A vector of T has 16 bytes, and as many elements of f32 beside it.
 template <class T, class F>
 __device__ __forceinline__ void for_chunk(const OptimizerTensor *tensors, const uint32_t *owners, F body) {
     constexpr uint32_t WIDTH = VEC16<T>;
-    OptimizerTensor tensor = tensors[uniform(owners[blockIdx.x])];
+    const OptimizerTensor &row = tensors[uniform(owners[blockIdx.x])];
+    OptimizerTensor tensor = row;
+    tensor.weights = of_table(row.weights), tensor.gradient = of_table(row.gradient);
+    tensor.first = of_table(row.first), tensor.second = of_table(row.second), tensor.master = of_table(row.master);
     bool aligned = is_aligned(tensor.weights, 16) && is_aligned(tensor.gradient, 16) && is_aligned(tensor.first, 16) &&
                    is_aligned(tensor.second, 16) && is_aligned(tensor.master, 16);
     uint64_t begin = (uint64_t)(blockIdx.x - tensor.first_chunk) * OPTIMIZER_CHUNK;
