@@ -34,7 +34,7 @@ constexpr uint32_t OPTIMIZER_THREADS = 256, OPTIMIZER_CHUNK = 8192;
 // A pointer that a table holds, of which the compiler shall know that it is one to device memory.
 template <class T> using InTable = __attribute__((address_space(1))) T *;
 template <class T> __device__ __forceinline__ T *of_table(T *const &pointer) {
-    return (T *)*(const InTable<T> *)&pointer;
+    return (T *)*(const InTable<T> *)(const void *)&pointer;
 }
 
 // Vectors of a workgroup's elements: body(tensor, first element, elements that are there, whether they are aligned).
