@@ -7,6 +7,7 @@ use candle_rocm_testing::layers::{House, Layer};
 /// From the lowest up.
 const LAYERS: &[Layer<'static>] = &[
     ("Candle's versions", &["candle"]),
+    ("random numbers on the host", &["philox"]),
     (
         "tensors and launches",
         &["ops::operands", "ops::node", "ops::launch"],
@@ -41,6 +42,7 @@ const LAYERS: &[Layer<'static>] = &[
         &["ops::kv_cache::append", "ops::kv_cache::checks"],
     ),
     ("operators", &["ops"]),
+    ("optimisers", &["optim"]),
     ("attention to caches", &["ops::kv_cache::attend"]),
     ("steps", &["ops::kv_cache::step"]),
     ("kernels compiled for shapes", &["specialised"]),
