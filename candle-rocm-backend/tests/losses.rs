@@ -361,7 +361,8 @@ fn what_makes_no_sense_is_an_error_that_says_so() -> Result<()> {
         &options,
     );
     let expected = "cross_entropy: index 7 at position 1 is outside of a dimension of 5 (ids: i64)";
-    assert_eq!(on_host, expected);
+    // A backtrace may follow.
+    assert_eq!(on_host.lines().next(), Some(expected));
     Ok(())
 }
 

@@ -24,12 +24,12 @@ const RECORDED: [(&str, [u64; 6]); 6] = [
     (
         "convolution",
         [
-            0x942f341523a83cdc,
-            0x8ff7c6fa1ad1af0b,
-            0x1dbf42916023f990,
-            0xb0478b8d69966ddf,
-            0xa50307d355f92247,
-            0x267c5c07301de4e2,
+            0x498c20e1c2b834ac,
+            0x77a2c02b98b89853,
+            0x0611d9ebb801c5ac,
+            0x2501960b26317a4b,
+            0x640f0f3577d3c95b,
+            0xbd4feda172739d46,
         ],
     ),
     (
