@@ -17,7 +17,7 @@ fn devices() -> [Device; 2] {
 }
 
 /// Elements of the weights: one, no multiple of a vector, and several workgroups.
-const SIZES: [usize; 5] = [1, 7, 0, 8192, 20_003];
+const SIZES: [usize; 6] = [1, 7, 0, 8192, 20_003, 301];
 
 /// Weights of these dtypes in turn.
 fn weights(dtypes: &[DType], device: &Device) -> Result<Vec<Var>> {

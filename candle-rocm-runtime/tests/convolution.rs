@@ -525,10 +525,19 @@ fn one_tap_is_a_product() {
     }
 }
 
+/// So many places that k is summed in splits, with all tiles.
+#[test]
+fn gradients_of_weights_in_splits() {
+    named::<bf16>(2, [16, 24], 1, square(12, 3, 1, 1), false);
+    named::<f32>(1, [8, 8], 1, square(20, 3, 1, 1), false);
+    named::<f64>(1, [8, 8], 1, square(12, 3, 1, 1), false);
+}
+
 #[test]
 fn more_taps_than_a_mask_has_bits() {
     let axis = Axis::new(70, 41, 2, 1, [20; 2]);
     named::<f16>(1, [4, 6], 1, [Axis::NONE, Axis::NONE, axis], false);
+    named::<f64>(1, [4, 6], 1, [Axis::NONE, Axis::NONE, axis], false);
 }
 
 #[test]
