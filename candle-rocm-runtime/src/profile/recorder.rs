@@ -1,6 +1,7 @@
 //! What was given to GPUs between pairs of events, until the events are read.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::btree_map::{BTreeMap, Entry};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -47,18 +48,13 @@ struct Events {
     end: hipEvent_t,
 }
 
-/// An event whose time is known, from which others are measured. HIP tells times as f32, so that it must not lie far back.
-struct Origin {
-    event: hipEvent_t,
-    /// Since the recorder's first use.
-    microseconds: f64,
-}
-
-/// What a GPU has events for.
-#[derive(Default)]
+/// A GPU's events.
 struct OfGpu {
     spare: Vec<hipEvent_t>,
-    origin: Option<Origin>,
+    /// One whose time is known, from which others are measured. HIP tells times as f32, so that it must not lie far back.
+    origin: hipEvent_t,
+    /// The origin's, since the recorder's first use.
+    microseconds: f64,
 }
 
 struct Recorder {
@@ -236,7 +232,21 @@ impl Recorder {
     /// A pair of events, of which the first is recorded.
     fn begin(&mut self, stream: &Stream) -> Result<Events> {
         let device = stream.context().device();
-        let of_gpu = self.gpus.entry(device.ordinal()).or_default();
+        let of_gpu = match self.gpus.entry(device.ordinal()) {
+            Entry::Occupied(there) => there.into_mut(),
+            Entry::Vacant(place) => {
+                let origin = new_event(device)?;
+                record_event(stream, origin)?;
+                wait_for(device, origin)?;
+                let now = Instant::now();
+                let began = *self.began.get_or_insert(now);
+                place.insert(OfGpu {
+                    spare: Vec::new(),
+                    origin,
+                    microseconds: now.saturating_duration_since(began).as_secs_f64() * 1e6,
+                })
+            }
+        };
         let mut take = || match of_gpu.spare.pop() {
             Some(event) => Ok(event),
             None => new_event(device),
@@ -245,17 +255,6 @@ impl Recorder {
             start: take()?,
             end: take()?,
         };
-        if of_gpu.origin.is_none() {
-            let event = take()?;
-            record_event(stream, event)?;
-            wait_for(device, event)?;
-            let now = self.since_first_use(Instant::now());
-            let origin = Origin {
-                event,
-                microseconds: now.as_secs_f64() * 1e6,
-            };
-            self.gpus.entry(device.ordinal()).or_default().origin = Some(origin);
-        }
         record_event(stream, events.start)?;
         Ok(events)
     }
@@ -293,20 +292,15 @@ impl Recorder {
         device.bind()?;
         wait_for(device, end)?;
         let took = microseconds(device, start, end)?;
-        let of_gpu = self.gpus.entry(device.ordinal()).or_default();
         let mut begin = 0.0;
-        of_gpu.spare.push(start);
-        match &mut of_gpu.origin {
-            Some(origin) => {
-                begin = origin.microseconds + microseconds(device, origin.event, start)?;
-                of_gpu.spare.push(std::mem::replace(&mut origin.event, end));
-                origin.microseconds = begin + took;
-            }
-            None => of_gpu.spare.push(end),
+        if let Some(of_gpu) = self.gpus.get_mut(&device.ordinal()) {
+            begin = of_gpu.microseconds + microseconds(device, of_gpu.origin, start)?;
+            let before = std::mem::replace(&mut of_gpu.origin, end);
+            of_gpu.microseconds = begin + took;
+            of_gpu.spare.extend([start, before]);
         }
         self.each_section(|section| section.add(&pending.name, took, pending.bytes));
         let given = self.since_first_use(pending.given);
-        let in_use = device.existing_pool().map(|pool| pool.statistics().in_use);
         if let Some(trace) = &mut self.trace {
             trace.host(&HostSlice {
                 name: &pending.name,
@@ -324,8 +318,8 @@ impl Recorder {
                 bytes: pending.bytes,
                 grid: pending.grid,
             });
-            if let Some(in_use) = in_use {
-                trace.memory(device.ordinal(), begin, in_use);
+            if let Some(pool) = device.existing_pool() {
+                trace.memory(device.ordinal(), begin, pool.statistics().in_use);
             }
         }
         Ok(())

@@ -18,7 +18,8 @@ pub struct Report {
 /// What ran under one name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// The kernel's name; `copy from the host`, `copy to the host`, `copy`, `copy from another GPU`, `fill`; `product by` a library; `graph`.
+    /// The kernel's name; `copy from the host`, `copy to the host`, `copy`, `copy from another GPU`, `fill`; `product by` a
+    /// library; `graph`.
     pub name: String,
     /// How often.
     pub count: u64,
