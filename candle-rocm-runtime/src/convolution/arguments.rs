@@ -433,11 +433,10 @@ impl ConvolutionArguments {
         let by_outer =
             has_image || (of_matrix(self, true) && (self.image_k == 1 || !of_matrix(self, false)));
         self.k_by_outer = by_outer.into();
-        let taps = self.axes().map(|axis| axis.most()[1]);
         match (of_matrix(self, by_outer), has_image) {
             (false, _) => Gather::Elements,
             (true, true) => Gather::Vectors,
-            _ if taps.into_iter().product::<u64>() <= MOST_MASKED_TAPS => Gather::Masked,
+            _ if self.most_taps() <= MOST_MASKED_TAPS => Gather::Masked,
             _ => Gather::Compared,
         }
     }
@@ -446,8 +445,12 @@ impl ConvolutionArguments {
     fn is_along_k(&self) -> bool {
         let x = &self.x;
         let along_k = x.image == 1 && x.taps.value > x.rows.value;
-        let taps = self.axes().map(|axis| axis.most()[1]);
-        along_k && x.k_step.abs() <= 2 && taps.into_iter().product::<u64>() > MOST_MASKED_TAPS
+        along_k && x.k_step.abs() <= 2 && self.most_taps() > MOST_MASKED_TAPS
+    }
+
+    /// Taps of the largest phase.
+    fn most_taps(&self) -> u64 {
+        self.axes().map(|axis| axis.most()[1]).iter().product()
     }
 
     /// Whether neighbours of the result are columns, or groups.

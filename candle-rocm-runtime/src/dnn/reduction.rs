@@ -138,12 +138,24 @@ impl<T: DnnDataType, Idx> ReduceTensor<'_, T, Idx> {
     }
 
     /// # Safety
-    /// The addresses are those of memory that holds what the descriptors say; the indices' may be 0.
-    unsafe fn give(&self, factors: (T, T), [a, c, indices]: [u64; 3]) -> Result<(), DnnError> {
+    /// The memory holds what the descriptors say, and `indices`, which may be 0, is the address of as many as there are results.
+    unsafe fn give<A, C>(
+        &self,
+        factors: (T, T),
+        a: &A,
+        c: &mut C,
+        indices: u64,
+    ) -> Result<(), DnnError>
+    where
+        A: DevicePtr<T>,
+        C: DevicePtrMut<T>,
+    {
         let dtype = one_dtype::<T, T>(LAYER)?;
         let [kept, reduced] = self.directions()?;
         let factors = Factors::new(factors);
         let stream = &self.a.handle.stream;
+        let (a, _a) = a.device_ptr(stream);
+        let (c, _c) = c.device_ptr_mut(stream);
         let is_sum = self.reduce.op == cudnnReduceTensorOp_t::CUDNN_REDUCE_TENSOR_ADD;
         if is_sum && factors.are_plain() && indices == 0 && is_written_in_order(&kept) {
             // SAFETY: the caller's promise.
@@ -204,12 +216,9 @@ impl<T: DnnDataType> ReduceTensor<'_, T, FlatIndices> {
                 indices.num_bytes()
             )));
         }
-        let stream = &self.a.handle.stream;
-        let (indices, _indices) = indices.device_ptr_mut(stream);
-        let (a, _a) = a.device_ptr(stream);
-        let (c, _c) = c.device_ptr_mut(stream);
+        let (indices, _indices) = indices.device_ptr_mut(&self.a.handle.stream);
         // SAFETY: the caller's promise.
-        unsafe { self.give(factors, [a, c, indices]) }
+        unsafe { self.give(factors, a, c, indices) }
     }
 }
 
@@ -234,11 +243,8 @@ impl<T: DnnDataType> ReduceTensor<'_, T, NoIndices> {
         A: DevicePtr<T>,
         C: DevicePtrMut<T>,
     {
-        let stream = &self.a.handle.stream;
-        let (a, _a) = a.device_ptr(stream);
-        let (c, _c) = c.device_ptr_mut(stream);
         // SAFETY: the caller's promise.
-        unsafe { self.give(factors, [a, c, 0]) }
+        unsafe { self.give(factors, a, c, 0) }
     }
 }
 
