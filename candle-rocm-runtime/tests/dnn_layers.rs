@@ -1,6 +1,8 @@
 //! cuDNN's layers but convolutions, against plain loops in f64: each type, orders of memory, factors, and what is refused.
 
 mod common;
+#[path = "common/number.rs"]
+mod number;
 
 use std::sync::Arc;
 
@@ -17,36 +19,14 @@ use candle_rocm_runtime::dnn::{
 use candle_rocm_runtime::{DeviceBuffer, DeviceRepr, Stream};
 use candle_rocm_testing::random::Random;
 use half::{bf16, f16};
+use number::Number;
 
 const KEEPS: Nan = Nan::CUDNN_PROPAGATE_NAN;
 const DROPS: Nan = Nan::CUDNN_NOT_PROPAGATE_NAN;
 
-trait Number: DnnDataType + DeviceRepr + Copy + 'static {
-    /// Spacing of numbers around 1 in this type.
-    const EPSILON: f64;
-    fn new(value: f64) -> Self;
-    fn value(self) -> f64;
-}
-macro_rules! numbers {
-    ($($type:ty, $epsilon:expr, $x:ident, $new:expr, $value:expr;)*) => {$(
-        impl Number for $type {
-            const EPSILON: f64 = $epsilon;
-            fn new($x: f64) -> Self {
-                $new
-            }
-            fn value(self) -> f64 {
-                let $x = self;
-                $value
-            }
-        }
-    )*};
-}
-numbers! {
-    f16, 0.000_976_562_5, x, f16::from_f64(x), x.to_f64();
-    bf16, 0.007_812_5, x, bf16::from_f64(x), x.to_f64();
-    f32, f32::EPSILON as f64, x, x as f32, f64::from(x);
-    f64, f64::EPSILON, x, x, x;
-}
+/// What layers take.
+trait Element: Number + DnnDataType + DeviceRepr {}
+impl<T: Number + DnnDataType + DeviceRepr> Element for T {}
 
 fn handle() -> (Arc<Stream>, Arc<Dnn>) {
     let stream = common::context().default_stream();
@@ -62,7 +42,7 @@ struct Tensor<T> {
     descriptor: TensorDescriptor<T>,
 }
 
-impl<T: Number> Tensor<T> {
+impl<T: Element> Tensor<T> {
     fn new(
         (stream, dnn): &(Arc<Stream>, Arc<Dnn>),
         dims: &[usize],
@@ -155,7 +135,7 @@ fn halves(seed: u64) -> impl FnMut() -> f64 {
 }
 
 /// alpha and beta.
-fn factors<T: Number>(alpha: f64, beta: f64) -> (T, T) {
+fn factors<T: Element>(alpha: f64, beta: f64) -> (T, T) {
     (T::new(alpha), T::new(beta))
 }
 
@@ -166,7 +146,7 @@ fn blended((alpha, beta): (f64, f64), result: f64, before: f64) -> f64 {
     }
 }
 
-fn activations<T: Number>() {
+fn activations<T: Element>() {
     let on = handle();
     let dims = [2, 3, 4, 5];
     let logistic = |x: f64| 1.0 / (1.0 + (-x).exp());
@@ -245,7 +225,7 @@ fn relu_of_nan() {
 }
 
 /// Windows along one to three axes: what they hold of the inputs, and how many places they have.
-fn pooled<T: Number>(
+fn pooled<T: Element>(
     x: &Tensor<T>,
     place: &[usize],
     [window, pads, strides]: [&[usize]; 3],
@@ -273,7 +253,7 @@ fn pooled<T: Number>(
     }
 }
 
-fn poolings<T: Number>() {
+fn poolings<T: Element>() {
     let on = handle();
     let modes = [
         Pooling::CUDNN_POOLING_MAX,
@@ -369,7 +349,7 @@ const OPS: [Op; 9] = [
     Op::CUDNN_REDUCE_TENSOR_MUL_NO_ZEROS,
 ];
 
-fn reductions<T: Number>() {
+fn reductions<T: Element>() {
     let on = handle();
     let (stream, dnn) = &on;
     // Rows, columns, all, and what is between.
@@ -484,7 +464,7 @@ fn extrema_of_nan() {
     }
 }
 
-fn softmaxes<T: Number>() {
+fn softmaxes<T: Element>() {
     let on = handle();
     let dims = [3, 5, 2, 4];
     for mode in [
