@@ -116,6 +116,28 @@ const FAMILIES: &[Family] = &[
         }],
     },
     Family {
+        header: "matmul/weights_kernels.cuh",
+        out: "weights_kernels.rs",
+        tables: &[
+            Table {
+                name: "WEIGHT_KERNELS",
+                list: "WEIGHT_KERNELS_",
+                callbacks: (2, 0),
+                row: "Normed",
+                columns: &[word("dtype", DTYPES), MEASURES],
+                sizes: None,
+            },
+            Table {
+                name: "NORMED_WEIGHT_KERNELS",
+                list: "WEIGHT_KERNELS_",
+                callbacks: (2, 1),
+                row: "Normed",
+                columns: &[word("dtype", DTYPES), MEASURES],
+                sizes: None,
+            },
+        ],
+    },
+    Family {
         header: "matmul/grouped_kernels.cuh",
         out: "grouped_kernels.rs",
         tables: &[

@@ -140,13 +140,13 @@ pub fn rate(processor: Processor, element: Element) -> u32 {
     };
     match element {
         Element::Bf16 => rates.bf16,
-        Element::F8e4m3 if takes_fp8(processor) => rates.i8,
+        Element::F8e4m3 if multiplies_fp8(processor) => rates.i8,
         Element::F8e4m3 => rates.f16,
     }
 }
 
-/// Whether matrix units take FP8 as it is. (Hopper's take it by instructions of warp groups alone.)
-fn takes_fp8(processor: Processor) -> bool {
+/// Whether matrix units multiply FP8 as it is. (Hopper's do by instructions of warp groups alone.)
+pub fn multiplies_fp8(processor: Processor) -> bool {
     matches!(
         processor.architecture(),
         Some(Architecture::Cdna3 | Architecture::Cdna4 | Architecture::Rdna4)

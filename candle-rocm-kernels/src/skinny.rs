@@ -193,7 +193,7 @@ struct Skinny {
 
 include!(concat!(env!("OUT_DIR"), "/gemm_kernels.rs"));
 
-/// A row of kernels/matmul/normed_kernels.cuh.
+/// A row of kernels/matmul/normed_kernels.cuh, or of kernels/matmul/weights_kernels.cuh.
 #[derive(Clone, Copy, Debug)]
 struct Normed {
     dtype: Dtype,
@@ -201,6 +201,7 @@ struct Normed {
 }
 
 include!(concat!(env!("OUT_DIR"), "/normed_kernels.rs"));
+include!(concat!(env!("OUT_DIR"), "/weights_kernels.rs"));
 
 impl Measures {
     /// Of a kernel for elements of so many bytes, without LDS that a launch asks for.
@@ -230,8 +231,21 @@ pub fn columns(processor: Processor, dtype: Dtype, rows_together: bool) -> &'sta
 
 /// The measures of the kernels of [`SKINNY_NORMED`](crate::SKINNY_NORMED); none of `F64` and `I8`.
 pub fn normed(processor: Processor, dtype: Dtype) -> Option<Shape> {
-    let mut kernels = NORMED_KERNELS.of(processor).iter();
-    let kernel = kernels.find(|kernel| kernel.dtype == dtype)?;
+    shape_of(NORMED_KERNELS.of(processor), processor, dtype)
+}
+
+/// The measures of the kernels of [`FP8_WEIGHTS`](crate::FP8_WEIGHTS) whose columns are few and of the type, `F16` or `Bf16`,
+/// and normed on their way or not.
+pub fn of_fp8_weights(processor: Processor, dtype: Dtype, norms: bool) -> Option<Shape> {
+    let kernels = match norms {
+        true => NORMED_WEIGHT_KERNELS.of(processor),
+        false => WEIGHT_KERNELS.of(processor),
+    };
+    shape_of(kernels, processor, dtype)
+}
+
+fn shape_of(kernels: &[Normed], processor: Processor, dtype: Dtype) -> Option<Shape> {
+    let kernel = kernels.iter().find(|kernel| kernel.dtype == dtype)?;
     let shape = kernel.measures.shape(processor, dtype.bytes(), false);
     Some(shape)
 }

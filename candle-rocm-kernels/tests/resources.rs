@@ -72,6 +72,7 @@ fn workgroups_may_have_1024_threads() {
             "attention_backward",
             "attention_decode",
             "skinny_normed",
+            "fp8_weights",
             "quantized_chained",
             "grouped",
             "experts",

@@ -8,6 +8,10 @@ use candle_rocm_backend::ops::{self, Activation};
 /// Rows up to which a sum waits for the next product to norm it: those of decoding.
 const FEW_ROWS: usize = 16;
 
+/// Rows from which products of FP8 weights widen them, where no matrix unit multiplies FP8 as it is: the product in 16 bits is
+/// then so much faster that it pays for writing and reading them. (One H200, 8B: 1,024 rows.)
+const WIDENING_ROWS: usize = 256;
+
 /// A product with weights of shape (n, k), transposed, as Candle's `Linear`, and a bias of n where there is one.
 #[derive(Clone, Debug)]
 pub struct Linear {
@@ -19,7 +23,7 @@ pub struct Linear {
 enum Weight {
     /// Of the activations' dtype.
     Dense(Tensor),
-    /// FP8 with a factor for each 128 x 128; activations are cast by 128 of a row.
+    /// FP8 with a factor for each 128 x 128; activations are as they are, or cast by 128 of a row ([`takes_as_is`]).
     Fp8(Fp8Matrix),
     /// In a format of GGUF; activations are f32.
     Quantized(QMatMul),
@@ -125,12 +129,24 @@ impl Linear {
             (Weight::Dense(weight), bias) => {
                 ops::linear(x, weight, bias.as_ref(), Activation::None, None)
             }
-            (Weight::Fp8(weight), _) => {
-                let x_in_fp8 = fp8::cast_per_token(x, ScaleFormat::F32)?;
-                self.biased(fp8::gemm_nt(&x_in_fp8, weight, None, x.dtype())?)
-            }
+            (Weight::Fp8(weight), bias) => self.fp8_product(x, weight, bias.as_ref(), None),
             (Weight::Quantized(weight), _) => self.biased(weight.forward(x)?),
         }
+    }
+
+    /// A product with FP8 weights, and `residual` added.
+    fn fp8_product(
+        &self,
+        x: &Tensor,
+        weight: &Fp8Matrix,
+        bias: Option<&Tensor>,
+        residual: Option<&Tensor>,
+    ) -> Result<Tensor> {
+        if takes_as_is(x)? {
+            return fp8::linear(x, weight, bias, residual);
+        }
+        let x_in_fp8 = fp8::cast_per_token(x, ScaleFormat::F32)?;
+        self.biased(fp8::gemm_nt(&x_in_fp8, weight, residual, x.dtype())?)
     }
 
     fn biased(&self, product: Tensor) -> Result<Tensor> {
@@ -191,6 +207,19 @@ impl State {
                 } = norm;
                 Gated::Activated(ops::normed_swiglu(&self.x, of_norm, epsilon, weight)?)
             }
+            (
+                None,
+                [Linear {
+                    weight: Weight::Fp8(weight),
+                    bias: None,
+                }],
+            ) if is_few(&self.x)? => {
+                let Norm {
+                    weight: of_norm,
+                    epsilon,
+                } = norm;
+                Gated::Activated(fp8::normed_swiglu(&self.x, of_norm, epsilon, weight)?)
+            }
             _ => Gated::Packed(self.products(norm, products)?),
         })
     }
@@ -203,6 +232,9 @@ impl Linear {
             Weight::Dense(of_product) => {
                 ops::normed_linear(x, weight, epsilon, of_product, self.bias.as_ref())
             }
+            Weight::Fp8(of_product) if is_few(x)? => {
+                fp8::normed_linear(x, weight, epsilon, of_product, self.bias.as_ref())
+            }
             Weight::Fp8(_) | Weight::Quantized(_) => {
                 self.forward(&ops::rms_norm(x, weight, epsilon)?)
             }
@@ -212,22 +244,17 @@ impl Linear {
     /// x + the product with what a gated layer has, as [`Linear::add_to`].
     pub(crate) fn add_gated_to(&self, x: &Tensor, gated: Gated, next: Norm) -> Result<State> {
         match (&self.weight, gated) {
-            (Weight::Fp8(weight), Gated::Packed(packed)) => {
+            (Weight::Fp8(weight), Gated::Packed(packed)) if !takes_as_is(&packed)? => {
                 let input = fp8::swiglu_cast_per_token(&packed, ScaleFormat::F32)?;
-                self.fp8_sum(&input, weight, x)
+                let sum = fp8::gemm_nt(&input, weight, Some(x), x.dtype())?;
+                Ok(State {
+                    x: self.biased(sum)?,
+                    normed: None,
+                })
             }
             (_, Gated::Packed(packed)) => self.add_to(x, &ops::swiglu_packed(&packed)?, next),
             (_, Gated::Activated(input)) => self.add_to(x, &input, next),
         }
-    }
-
-    /// The product adds x, and the next one norms the sum.
-    fn fp8_sum(&self, input: &Fp8Matrix, weight: &Fp8Matrix, x: &Tensor) -> Result<State> {
-        let sum = fp8::gemm_nt(input, weight, Some(x), x.dtype())?;
-        Ok(State {
-            x: self.biased(sum)?,
-            normed: None,
-        })
     }
 
     /// x + the product with `input`. Of few rows the sum is made by the product, and the next one norms it; of more, and of
@@ -241,9 +268,10 @@ impl Linear {
                     normed: None,
                 })
             }
-            Weight::Fp8(weight) => {
-                self.fp8_sum(&fp8::cast_per_token(input, ScaleFormat::F32)?, weight, x)
-            }
+            Weight::Fp8(weight) => Ok(State {
+                x: self.fp8_product(input, weight, self.bias.as_ref(), Some(x))?,
+                normed: None,
+            }),
             _ => {
                 let Norm { weight, epsilon } = next;
                 let (x, normed) = ops::add_rms_norm(&self.forward(input)?, x, weight, epsilon)?;
@@ -254,6 +282,17 @@ impl Linear {
             }
         }
     }
+}
+
+/// Whether FP8 weights multiply these rows as they are, in one launch.
+fn is_few(x: &Tensor) -> Result<bool> {
+    Ok(x.dim(0)? <= fp8::most_rows(x.device(), x.dtype()))
+}
+
+/// Whether these rows are not cast to FP8: they are few, or so many that weights are widened.
+fn takes_as_is(x: &Tensor) -> Result<bool> {
+    let widens = !x.device().is_cpu() && !fp8::is_native(x.device());
+    Ok(is_few(x)? || (widens && x.dim(0)? >= WIDENING_ROWS))
 }
 
 /// The results of products with the same input, one after another in each row.

@@ -1,7 +1,7 @@
 //! A matrix of FP8 with its factors.
 
 use candle_core::{bail, CudaDevice, DType, Device, Result, Tensor, D};
-use candle_rocm_kernels::FP8;
+use candle_rocm_kernels::{FP8, FP8_WEIGHTS};
 use float8::F8E4M3;
 
 use crate::grouped::operand::{Operand, Scales};
@@ -272,6 +272,9 @@ impl Fp8Matrix {
     /// # Errors
     /// The device fails.
     pub fn dequantize(&self, dtype: DType) -> Result<Tensor> {
+        if let Some(widened) = self.widened(dtype)? {
+            return Ok(widened);
+        }
         let (_, rows, k) = self.sizes();
         let rank = self.data.rank();
         let scales = self.unpacked_scales()?.contiguous()?;
@@ -282,6 +285,61 @@ impl Fp8Matrix {
             .to_dtype(DType::F32)?
             .mul(&scales)?
             .to_dtype(dtype)
+    }
+}
+
+/// Factors of a matrix of weights as kernels take them: between rows that share none, between blocks of k, and the rows that
+/// share one as the power of two.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WeightFactors {
+    pub row_step: u32,
+    pub k_step: u32,
+    pub row_shift: u32,
+}
+
+impl Fp8Matrix {
+    /// Contiguous elements of one matrix whose factors are f32 of blocks or of all: those of its rows and k, or None.
+    pub(super) fn weight_factors(&self) -> Option<WeightFactors> {
+        let [_, row_step, k_step] = self.scale_steps();
+        let blocks = |share| matches!(share, Share::Block | Share::All);
+        let whole = self.data.rank() == 2 && self.data.is_contiguous() && !self.packed;
+        (whole && blocks(self.of_k)).then_some(())?;
+        Some(WeightFactors {
+            row_step: u32::try_from(row_step).ok()?,
+            k_step: u32::try_from(k_step).ok()?,
+            row_shift: self.row_shift(),
+        })
+    }
+
+    /// [`Fp8Matrix::dequantize`] in one launch, where there is a kernel for it.
+    fn widened(&self, dtype: DType) -> Result<Option<Tensor>> {
+        let (_, rows, k) = self.sizes();
+        let float = matches!(dtype, DType::F16 | DType::BF16 | DType::F32);
+        let (Device::Cuda(device), Some(factors), true) =
+            (self.data.device(), self.weight_factors(), float)
+        else {
+            return Ok(None);
+        };
+        let whole = self.data.layout().start_offset().is_multiple_of(OF_THREAD);
+        if !whole || rows * k == 0 {
+            return Ok(None);
+        }
+        let mut result = allocate(device, dtype, rows * k)?;
+        let args = vec![
+            Arg::Read(Some(&self.data)),
+            Arg::Within(&self.scales),
+            Arg::Int(factors.row_step),
+            Arg::Int(factors.k_step),
+            Arg::Int(factors.row_shift),
+            Arg::Write(&mut result),
+            Arg::Int(int("Fp8Matrix::dequantize", "rows", rows)?),
+            Arg::Int(int("Fp8Matrix::dequantize", "elements of k", k)?),
+        ];
+        let config = work_grid(device, rows * k.div_ceil(OF_THREAD))?;
+        let kernel = format!("widen_fp8_{}", dtype.as_str());
+        // SAFETY: the kernel's arguments: as many elements as results, and a factor for each of what shares one.
+        unsafe { launch(device, &FP8_WEIGHTS, &kernel, config, args)? };
+        Ok(Some(plain(result, self.data.shape())))
     }
 }
 

@@ -23,6 +23,7 @@
 //! ```
 
 mod cast;
+mod linear;
 mod matrix;
 mod product;
 
@@ -31,6 +32,7 @@ pub use cast::{
     cast_per_block, cast_per_channel, cast_per_tensor, cast_per_token, swiglu_cast_per_token,
 };
 pub(crate) use cast::{cast_scattered, gathered};
+pub use linear::{is_native, linear, most_rows, normed_linear, normed_swiglu};
 pub use matrix::{Fp8Matrix, ScaleFormat, Share, BLOCK};
 pub use product::{
     gemm_nn, gemm_nt, gemm_tn, gemm_tt, k_grouped_gemm, m_grouped_gemm_nt_contiguous,

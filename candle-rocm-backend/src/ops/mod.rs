@@ -43,7 +43,7 @@ mod linear;
 mod loss;
 pub(crate) mod node;
 mod norm;
-mod normed_linear;
+pub(crate) mod normed_linear;
 pub(crate) mod operands;
 mod positions;
 mod product;

@@ -2,6 +2,7 @@
 
 use candle_core::{bail, CudaDevice, DType, Device, Result, Tensor};
 use candle_rocm_kernels::{activations, matmul, skinny, SKINNY_NORMED};
+use candle_rocm_runtime::LaunchConfig;
 
 use super::activation::{swiglu_packed, Activation};
 use super::launch::{allocate, compute_units, grid, int, launch, Arg};
@@ -11,9 +12,9 @@ use super::norm::rms_norm;
 use super::operands::{check_float, check_vector, Rows};
 
 /// What kernels read at a time, and what addresses are multiples of.
-const VECTOR_BYTES: usize = 16;
+pub(crate) const VECTOR_BYTES: usize = 16;
 /// Beyond which the kernels' 32-bit offsets do not reach.
-const MOST_BYTES: usize = 1 << 31;
+pub(crate) const MOST_BYTES: usize = 1 << 31;
 
 /// [`linear`] of [`rms_norm`]: rms_norm(x) * weight^T + bias.
 ///
@@ -156,10 +157,7 @@ impl Call<'_> {
             true => ("gated_skinny", 2 * rows),
             false => ("normed_skinny", rows),
         };
-        let most = shape.max_log2_slice_k(k as u64);
-        let units = compute_units(device) as u64;
-        let log2_slice_k = shape.log2_slice_k_of_normed(of_weight as u64, most, units);
-        let of_workgroup = shape.rows_of_workgroup(log2_slice_k) as usize;
+        let (config, log2_slice_k) = skinny_grid(device, shape, of_weight, k)?;
         let activation = match self.gated {
             true => activations::SILU.number,
             false => activations::NONE.number,
@@ -178,11 +176,6 @@ impl Call<'_> {
             Arg::Float(self.epsilon as f32),
             Arg::Int(log2_slice_k),
         ];
-        let config = grid(
-            of_weight.div_ceil(of_workgroup),
-            1,
-            shape.threads(log2_slice_k),
-        )?;
         let kernel = format!("{kind}_{}", dtype.as_str());
         // SAFETY: the kernel's arguments: contiguous, of whole vectors, and of the shapes that were looked at.
         unsafe { launch(device, &SKINNY_NORMED, &kernel, config, args)? };
@@ -196,8 +189,23 @@ impl Call<'_> {
     }
 }
 
+/// The grid of such a kernel for weights of so many rows, and how many of its warps share rows, as the power of two.
+pub(crate) fn skinny_grid(
+    device: &CudaDevice,
+    shape: skinny::Shape,
+    rows: usize,
+    k: usize,
+) -> Result<(LaunchConfig, u32)> {
+    let most = shape.max_log2_slice_k(k as u64);
+    let units = compute_units(device) as u64;
+    let log2_slice_k = shape.log2_slice_k_of_normed(rows as u64, most, units);
+    let workgroups = rows.div_ceil(shape.rows_of_workgroup(log2_slice_k) as usize);
+    let config = grid(workgroups, 1, shape.threads(log2_slice_k))?;
+    Ok((config, log2_slice_k))
+}
+
 /// Contiguous, and begins with a whole vector of its memory.
-fn is_vectors(tensor: &Tensor) -> bool {
+pub(crate) fn is_vectors(tensor: &Tensor) -> bool {
     let first = tensor.layout().start_offset() * tensor.dtype().size_in_bytes();
     tensor.is_contiguous() && first.is_multiple_of(VECTOR_BYTES)
 }

@@ -11,20 +11,9 @@ template <class T, int COLUMNS, bool GATED> struct NormedSkinny {
     static __device__ __forceinline__ void run(const T *x, const T *norm, const T *weight, const T *bias, T *result,
                                                uint32_t rows, uint32_t columns, uint32_t length, uint32_t activation,
                                                float epsilon, uint32_t log2_slice_k) {
-        MatmulProblem p{};
-        p.gemm.a = weight;
-        p.gemm.b = x;
-        p.gemm.c = result;
-        p.gemm.lda = p.gemm.ldb = length;
-        p.gemm.row_c = 1;
-        p.gemm.ldc = rows;
-        p.gemm.alpha = 1;
-        p.gemm.m = rows;
-        p.gemm.n = columns;
-        p.gemm.k = p.k_per_split = length;
+        MatmulProblem p = product_of_columns(weight, x, result, rows, columns, length);
         p.bias = bias;
         p.activation = activation;
-        p.batch = p.splits = 1;
         Product product;
         product.input.weight = norm;
         product.input.epsilon = epsilon;

@@ -24,7 +24,9 @@ pub(crate) fn timed<'w, R>(
     if !is_on() {
         return give();
     }
-    recorder::record(stream, &work(), give)
+    let given = recorder::record(stream, &work(), give);
+    at_exit::report_before_drivers_end();
+    given
 }
 
 #[inline]

@@ -24,8 +24,8 @@ template <bool ROWS_SHARE> struct ScaledBlocks {
     }
 
     // Before the product's loop.
-    template <class Atom, class TileOperands> __device__ __forceinline__ void meet(const TileOperands &at,
-                                                                                   uint32_t lane) {
+    template <class Atom, class TileOperands>
+    __device__ __forceinline__ void find_factors(const TileOperands &at, uint32_t lane) {
         static_assert(Atom::B_VECTORS <= MOST_COLUMNS, "a lane's");
         if (ROWS_SHARE) of_row = offset(a, min_of(at.first + at.warp_row, at.m - 1));
 #pragma unroll

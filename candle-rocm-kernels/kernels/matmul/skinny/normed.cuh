@@ -86,14 +86,14 @@ template <class T, int B_VECTORS> struct Normed {
         __syncthreads();
     }
 
-    // The lane's vectors of the column in LDS, STEP elements apart, of which those past the end are zeros.
-    template <int STEP, int N, class IsThere>
+    // The lane's vectors of the column in LDS, PARTS together and those STEP elements apart. Past the end they are zeros.
+    template <int STEP, int PARTS, int N, class IsThere>
     __device__ __forceinline__ void read(Words4 (&to)[N], uint32_t k, IsThere is_there) const {
         const T *from = column_in_lds() + done + k;
 #pragma unroll
         for (int u = 0; u < N; u++) {
             to[u] = {};
-            if (is_there(u)) to[u] = *(const Words4 *)(from + u * STEP);
+            if (is_there(u / PARTS)) to[u] = *(const Words4 *)(from + u / PARTS * STEP + u % PARTS * V);
         }
     }
 
@@ -104,3 +104,22 @@ template <class T, int B_VECTORS> struct Normed {
         b = bit_cast<Words4>(x);
     }
 };
+
+// The product of weights (rows, length) with contiguous columns of as many elements, as MatmulProblem has it.
+template <class T>
+__device__ __forceinline__ MatmulProblem product_of_columns(const void *weight, const T *x, T *result, uint32_t rows,
+                                                            uint32_t columns, uint32_t length) {
+    MatmulProblem p{};
+    p.gemm.a = weight;
+    p.gemm.b = x;
+    p.gemm.c = result;
+    p.gemm.lda = p.gemm.ldb = length;
+    p.gemm.row_c = 1;
+    p.gemm.ldc = rows;
+    p.gemm.alpha = 1;
+    p.gemm.m = rows;
+    p.gemm.n = columns;
+    p.gemm.k = p.k_per_split = length;
+    p.batch = p.splits = 1;
+    return p;
+}

@@ -14,7 +14,8 @@
 // and less haste.
 //
 // An Input may change B on its way into the operands (skinny/normed.cuh), or scale the sums of each 128 of k
-// (skinny/scaled.cuh). Where rows are GATED the first half of op(A)'s
+// (skinny/grouped.cuh, skinny/weights.cuh). A's elements may be smaller than B's, which then has as many vectors more
+// (skinny/weights.cuh). Where rows are GATED the first half of op(A)'s
 // are gates of the second half: C has half as many, a warp takes as many gates as rows that they are for, and what
 // is stored is activation(gate) * row.
 //
@@ -95,10 +96,20 @@ struct AsItIs {
     static constexpr bool NORMS = false, SCALES = false;
 };
 
-template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool GATED = false> struct SkinnyProduct {
-    using Atom = SkinnyAtom<T, COLUMNS_, ROWS_TOGETHER>;
+// The atom of A's elements and B's, which may be normed on their way.
+template <class A, class T, int COLUMNS, bool ROWS_TOGETHER, bool NORMS> struct AtomOf;
+template <class T, int COLUMNS, bool ROWS_TOGETHER, bool NORMS> struct AtomOf<T, T, COLUMNS, ROWS_TOGETHER, NORMS> {
+    using Atom = SkinnyAtom<T, COLUMNS, ROWS_TOGETHER>;
+};
+
+template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool GATED = false, class A = T>
+struct SkinnyProduct {
+    using Atom = typename AtomOf<A, T, COLUMNS_, ROWS_TOGETHER, Input::NORMS>::Atom;
     using Sum = typename Atom::Sum;
-    static constexpr int V = VEC16<T>;
+    // Elements of a vector of A, and the vectors of B that are as many.
+    static constexpr int V = VEC16<A>, PARTS = V / VEC16<T>;
+    // Whether all of k is vectors, as the host of such kernels says.
+    static constexpr bool WHOLE_K = Input::NORMS || PARTS > 1;
     // How rows that are together are transposed: lines in LDS, or blocks in registers.
 #if defined(SKINNY_TRANSPOSED)
     static constexpr bool LINES = ROWS_TOGETHER && sizeof(T) == 2;
@@ -125,12 +136,12 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     static __device__ __forceinline__ uint32_t groups(uint32_t log2_slice_k) {
         return threads() / LANES >> log2_slice_k;
     }
-    static constexpr int SIZE = sizeof(T), DEPTH = Atom::DEPTH, COLUMNS = Atom::COLUMNS;
+    static constexpr int SIZE = sizeof(T), SIZE_A = sizeof(A), DEPTH = Atom::DEPTH, COLUMNS = Atom::COLUMNS;
     static constexpr int B_VECTORS = Atom::B_VECTORS;
     static constexpr uint32_t ROWS = Atom::ROW_LANES * TILES, K_VECTOR = Atom::K_LANES * V, STEP = K_VECTOR * UNROLL;
     static_assert(UNROLL % DEPTH == 0 && (!BLOCKS || TILES % V == 0), "whole blocks");
     // Workgroups that one of NVIDIA's multiprocessors has registers for, without spilling any.
-    static constexpr bool SMALL = SIZE == 2 && COLUMNS == 8 && !ROWS_TOGETHER && !Input::NORMS;
+    static constexpr bool SMALL = SIZE == 2 && COLUMNS == 8 && !ROWS_TOGETHER && !WHOLE_K;
     static constexpr int RESIDENT = (SIZE == 8 ? 1 : SMALL ? 4 : 2) * USUAL_THREADS / THREADS;
     // PREFETCH: the next round's vectors of A are on their way while this one's are multiplied, for which AMD's GPUs
     // have registers for both. (On an H200 there were fewer wavefronts then, and the product slower.) ROLLING: those of
@@ -178,7 +189,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     // Vector d of the rows and columns of a lane. With BLOCKS `a` first has lines.
     struct Operands {
         Words4 a[DEPTH][TILES];
-        Words4 b[DEPTH][B_VECTORS];
+        Words4 b[DEPTH][B_VECTORS][PARTS];
     };
     using Sums = typename Atom::Sums;
     Sums sums[TILES] = {};
@@ -191,11 +202,11 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
 #pragma unroll
                 for (int i = 0; i < TILES; i += V) transpose<T>(operands.a[d] + i);
         }
-        Words4 b[B_VECTORS][DEPTH];
+        Words4 b[B_VECTORS][DEPTH * PARTS];
 #pragma unroll
         for (int j = 0; j < B_VECTORS; j++)
 #pragma unroll
-            for (int d = 0; d < DEPTH; d++) b[j][d] = operands.b[d][j];
+            for (int d = 0; d < DEPTH * PARTS; d++) b[j][d] = operands.b[d / PARTS][j][d % PARTS];
 #pragma unroll
         for (int i = 0; i < TILES; i++) {
             Words4 a[DEPTH];
@@ -207,7 +218,8 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
 
     // Where a workgroup's operands lie.
     struct TileOperands {
-        const T *a, *b;
+        const A *a;
+        const T *b;
         int64_t lda, column_b, step_b;
         // The workgroup's first row, the warp's first after it, all rows and columns of the product, and k.
         uint32_t first, warp_row, m, n, k;
@@ -230,7 +242,8 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         const TileOperands &at;
         // Elements of k in a round, and the lane's first of them. Offsets stay what they are; the bases go on.
         uint32_t &lane, &round, &k, (&offset_a)[TILES], (&offset_b)[B_VECTORS], &offset_k, &lda;
-        const T *&a, *&b;
+        const A *&a;
+        const T *&b;
         uint32_t &begin_k;
 
         // Where the lane's vectors are, from the round's first on.
@@ -243,11 +256,11 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                     row = at.warp_row + row_of(i / V * V, Atom::row_index(lane));
                     // Of a matrix with whole vectors of rows.
                     if (row > last) row = last + 1 - V;
-                    offset_a[i] = ((k + i % V) * lda + row) * SIZE;
+                    offset_a[i] = ((k + i % V) * lda + row) * SIZE_A;
                 } else {
                     row = row_of(i, Atom::row_index(lane));
                     row = min_of(at.warp_row + row % STORED_ROWS, last) + row / STORED_ROWS * at.m;
-                    offset_a[i] = (row * lda + k) * SIZE;
+                    offset_a[i] = (row * lda + k) * SIZE_A;
                 }
             }
 #pragma unroll
@@ -261,7 +274,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         // Load: vector `u` of all rows, or all columns, global -> registers.
         template <class All>
         __device__ __forceinline__ void load_a_at(All all, uint32_t left, Round &operands, int u) const {
-            const T *line = ROWS_TOGETHER ? a + (int64_t)u * K_VECTOR * lda : a;
+            const A *line = ROWS_TOGETHER ? a + (int64_t)u * K_VECTOR * lda : a;
 #pragma unroll
             for (int i = 0; i < TILES; i++) {
                 Words4 &to = operands[u / DEPTH].a[u % DEPTH][i];
@@ -272,11 +285,13 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         template <class All>
         __device__ __forceinline__ void load_b_at(All all, uint32_t left, Round &operands, int u) const {
 #pragma unroll
-            for (int j = 0; j < B_VECTORS; j++) {
-                Words4 &to = operands[u / DEPTH].b[u % DEPTH][j];
-                to = {};
-                if (is_there(all, left, u)) to = load_cached(b, offset_b[j], u * K_VECTOR);
-            }
+            for (int j = 0; j < B_VECTORS; j++)
+#pragma unroll
+                for (int part = 0; part < PARTS; part++) {
+                    Words4 &to = operands[u / DEPTH].b[u % DEPTH][j][part];
+                    to = {};
+                    if (is_there(all, left, u)) to = load_cached(b, offset_b[j], u * K_VECTOR + part * VEC16<T>);
+                }
         }
         template <class All> __device__ __forceinline__ void load_a(All all, uint32_t left, Round &operands) const {
 #pragma unroll
@@ -286,29 +301,35 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
 #pragma unroll
             for (int u = 0; u < UNROLL; u++) load_b_at(all, left, operands, u);
         }
+        // Vector `u` of those of a round of column j.
+        static __device__ __forceinline__ Words4 &of_b(Round &operands, int u, int j) {
+            return operands[u / PARTS / DEPTH].b[u / PARTS % DEPTH][j][u % PARTS];
+        }
         // Load: B's vectors with their norm, as LDS has them already, or made here of B and the norm's weights.
         template <class All> __device__ __forceinline__ void load_normed_b(All all, uint32_t left, Round &operands) {
             if (product.input.staged) {
-                Words4 column[UNROLL];
-                product.input.template read<K_VECTOR>(column, k, [&](int u) INLINED { return is_there(all, left, u); });
+                Words4 column[UNROLL * PARTS];
+                product.input.template read<K_VECTOR, PARTS>(column, k,
+                                                             [&](int u) INLINED { return is_there(all, left, u); });
 #pragma unroll
-                for (int u = 0; u < UNROLL; u++)
+                for (int u = 0; u < UNROLL * PARTS; u++)
 #pragma unroll
-                    for (int j = 0; j < B_VECTORS; j++) operands[u / DEPTH].b[u % DEPTH][j] = column[u];
+                    for (int j = 0; j < B_VECTORS; j++) of_b(operands, u, j) = column[u];
             } else {
                 load_b(all, left, operands);
-                Words4 weight[UNROLL];
+                Words4 weight[UNROLL * PARTS];
 #pragma unroll
-                for (int u = 0; u < UNROLL; u++) {
+                for (int u = 0; u < UNROLL * PARTS; u++) {
                     weight[u] = {};
-                    if (is_there(all, left, u)) weight[u] = load_cached(product.input.weight, offset_k, u * K_VECTOR);
+                    if (is_there(all, left, u / PARTS))
+                        weight[u] =
+                            load_cached(product.input.weight, offset_k, u / PARTS * K_VECTOR + u % PARTS * VEC16<T>);
                 }
                 opt_barrier_schedule();
 #pragma unroll
-                for (int u = 0; u < UNROLL; u++)
+                for (int u = 0; u < UNROLL * PARTS; u++)
 #pragma unroll
-                    for (int j = 0; j < B_VECTORS; j++)
-                        product.input.norm(operands[u / DEPTH].b[u % DEPTH][j], j, weight[u]);
+                    for (int j = 0; j < B_VECTORS; j++) product.input.norm(of_b(operands, u, j), j, weight[u]);
             }
         }
         // Multiply: a round whose sums are scaled for each block of k.
@@ -382,7 +403,8 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
                  k = k_slice * STEP + Atom::k_index(lane) * V;
         uint32_t offset_a[TILES], offset_b[B_VECTORS], offset_k = k * SIZE;
         uint32_t lda = (uint32_t)at.lda;
-        const T *a = at.a + (ROWS_TOGETHER ? (int64_t)at.first : at.first * at.lda), *b = at.b;
+        const A *a = at.a + (ROWS_TOGETHER ? (int64_t)at.first : at.first * at.lda);
+        const T *b = at.b;
         // Where the round begins.
         uint32_t begin_k = 0, begun = 0;
         MainLoop loop{*this, at, lane, round, k, offset_a, offset_b, offset_k, lda, a, b, begin_k};
@@ -676,7 +698,8 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         auto residual_of = [&](uint32_t row, uint32_t column) INLINED {
             return ElementEpilogue<T>(problem, blockIdx.z, layout & TRANSPOSED).residual_of(row, column);
         };
-        compute(problem, operands.a, operands.b, problem.gemm.n, true, layout, log2_slice_k, make_store, residual_of);
+        compute(problem, (const A *)operands.a, operands.b, problem.gemm.n, true, layout, log2_slice_k, make_store,
+                residual_of);
     }
 
     // Where a thread's result stands that is number `i` of those that a pass brings together.
@@ -692,7 +715,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     using Shared = Sum[WARPS][COLUMNS][PASS_ROWS];
 
     // Where this workgroup's operands lie, of which the product has `columns` columns.
-    static __device__ __forceinline__ TileOperands place_of(const MatmulProblem &problem, const T *a, const T *b,
+    static __device__ __forceinline__ TileOperands place_of(const MatmulProblem &problem, const A *a, const T *b,
                                                             uint32_t columns, bool in_use, uint32_t layout,
                                                             uint32_t warp, uint32_t log2_slice_k) {
         const GemmProblem &p = problem.gemm;
@@ -712,7 +735,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
         at.k = Input::NORMS || (in_use && (PREFETCH || at.has_rows())) ? min_of(p.k - first_k, problem.k_per_split) : 0;
         at.a = a + first_k * (ROWS_TOGETHER ? p.lda : 1);
         at.b = b + first_k * at.step_b;
-        at.wide_a = ANY_ADDRESS || (((uintptr_t)at.a | p.lda * SIZE) & 15) == 0;
+        at.wide_a = ANY_ADDRESS || (((uintptr_t)at.a | p.lda * SIZE_A) & 15) == 0;
         at.wide_b = along_k && (ANY_ADDRESS || (((uintptr_t)at.b | p.ldb * SIZE) & 15) == 0);
         return at;
     }
@@ -720,8 +743,8 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     // Main loop: the warp's sums, in registers. `whole_rows` says that blocks of rows are whole, or beyond the last.
     __device__ __forceinline__ void add_up(TileOperands &at, uint32_t lane, uint32_t k_slice, uint32_t log2_slice_k,
                                            bool whole_rows) {
-        if constexpr (Input::SCALES) input.template meet<Atom>(at, lane);
-        if constexpr (Input::NORMS) {
+        if constexpr (Input::SCALES) input.template find_factors<Atom>(at, lane);
+        if constexpr (WHOLE_K) {
             // The host gives whole vectors alone.
             whole_vectors(at, lane, k_slice, log2_slice_k);
         } else {
@@ -788,7 +811,7 @@ template <class T, int COLUMNS_, bool ROWS_TOGETHER, class Input = AsItIs, bool 
     // sums are there. `residual_of` reads what is added to one; a thread's first is asked for before the product, as
     // nothing else would hide the wait.
     template <class MakeStore, class Residual = AsItIs>
-    __device__ __forceinline__ void compute(const MatmulProblem &problem, const T *a, const T *b, uint32_t columns,
+    __device__ __forceinline__ void compute(const MatmulProblem &problem, const A *a, const T *b, uint32_t columns,
                                             bool in_use, uint32_t layout, uint32_t log2_slice_k, MakeStore make_store,
                                             Residual residual_of = {}) {
         constexpr bool EARLY = !is_same<Residual, AsItIs>::value && !Input::NORMS && PASSES == 1;
