@@ -4,7 +4,7 @@ use candle_core::{bail, DType, Device, Result, Shape, Tensor};
 
 /// Rows of the last dimension.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rows {
+pub(crate) struct Rows {
     pub count: usize,
     pub columns: usize,
 }
@@ -22,7 +22,7 @@ impl Rows {
 }
 
 /// The one shape in which a vector goes with the last dimension of x.
-pub(super) fn check_vector(operator: &str, name: &str, vector: &Tensor, x: &Tensor) -> Result<()> {
+pub(crate) fn check_vector(operator: &str, name: &str, vector: &Tensor, x: &Tensor) -> Result<()> {
     check_alike(operator, name, vector, x)?;
     let columns = x.dims().last().copied().unwrap_or(0);
     if vector.dims() != [columns] {
@@ -75,7 +75,7 @@ pub(crate) fn check_device(operator: &str, name: &str, other: &Tensor, x: &Tenso
     Ok(())
 }
 
-pub(super) fn check_float(operator: &str, x: &Tensor) -> Result<()> {
+pub(crate) fn check_float(operator: &str, x: &Tensor) -> Result<()> {
     match x.dtype() {
         DType::F16 | DType::BF16 | DType::F32 | DType::F64 => Ok(()),
         other => bail!(
