@@ -200,11 +200,11 @@ variables! {
         "How far past an allocation's end kernels may read, as a GPU would rarely notice; what is read there is \
          undefined.";
     EMU_CHECK "ROCM_EMU_CHECK" Emulator:
-        "`races`, `uninitialised`, `waits`, `order`, separated by commas", "none";
+        "`races`, `uninitialised`, `waits`, `order`, `caches`, separated by commas", "none";
         "[Checks](../emulator/checks.md) of what no hardware reports.";
     EMU_SEED "ROCM_EMU_SEED" Emulator:
         "a number", "0";
-        "What the check `order` draws from.";
+        "What the checks `order` and `caches` draw from.";
     EMU_FINDINGS "ROCM_EMU_FINDINGS" Emulator:
         "a file", "none";
         "The file to which each process appends a line, architecture and text, for each finding of a check.";

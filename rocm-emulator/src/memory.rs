@@ -212,6 +212,13 @@ impl Snapshot {
         (address < range.end()).then(|| (range.base, range.end()))
     }
 
+    /// What the allocation that holds `address` is for.
+    pub(crate) fn kind(&self, address: u64) -> Option<AllocationKind> {
+        let after = self.ranges.partition_point(|range| range.base <= address);
+        let range = self.ranges.get(after.checked_sub(1)?)?;
+        (address < range.end()).then_some(range.kind)
+    }
+
     /// What was written of the allocation that holds a range.
     fn written(&self, address: u64, bytes: u64) -> Option<&Written> {
         let after = self.ranges.partition_point(|range| range.base <= address);

@@ -19,7 +19,7 @@ const FINDINGS: &str = "ROCM_EMU_FINDINGS";
 const TESTS_ON: &str = "CANDLE_ROCM_TESTS_ON";
 
 /// The checks, each with a run of its own, so that what one costs does not multiply.
-const CHECKS: [&str; 4] = ["waits", "races", "order", "uninitialised"];
+const CHECKS: [&str; 5] = ["waits", "races", "order", "caches", "uninitialised"];
 /// A GPU of each kind, and tests with LDS and barriers: what there is always time for, beside handovers.
 const FEW_GPUS: [&str; 2] = ["gfx942", "gfx1100"];
 const FEW_TESTS: [&str; 2] = ["folds::", "sorting::"];
@@ -33,7 +33,7 @@ pub struct Args {
     /// The checks, separated by commas.
     #[arg(long, value_delimiter = ',', default_values = CHECKS)]
     check: Vec<String>,
-    /// What the check of order draws from.
+    /// What the checks of order and of caches draw from.
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// A few of the kernels' tests and those of handovers alone, on two GPUs, under all checks at once.

@@ -48,7 +48,8 @@ enum Command {
     Demo(demo::Args),
     /// Say what is wrong with this machine's driver, GPUs, permissions, libraries, compiler and caches, and what to do.
     Doctor,
-    /// Run the kernels' tests under the emulator's checks: races, values that nothing wrote, missing waits, drawn orders.
+    /// Run the kernels' tests under the emulator's checks: races, values that nothing wrote, missing waits, drawn orders,
+    /// caches that are not coherent.
     Checks(checks::Args),
     /// Run Candle's own tests, from its published sources, on an emulated AMD GPU.
     Conformance(conformance::Args),

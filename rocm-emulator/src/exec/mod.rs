@@ -6,7 +6,7 @@
 //! - [`valu`] and `scalar`: vector and scalar arithmetic;
 //! - `memory`: instructions that reach memory, LDS and scratch, and the check of every access;
 //! - `program`: a kernel's code, decoded and lowered once into operations with resolved operands;
-//! - `check`: races, values that nothing wrote, waits that are missing, drawn orders;
+//! - `check`: races, values that nothing wrote, waits that are missing, drawn orders, caches;
 //! - `watch`: counts by instruction with models of LDS banks and cache lines, traces, which kernels ran;
 //! - `clock`: how long a launch would take on the GPU;
 //! - `services`: what the host does for a kernel while it runs, such as `printf`;

@@ -148,7 +148,11 @@ impl KernelLaunch {
         }
         outcome.map(|_| ()).map_err(|fault| {
             let mut text = fault.to_string();
-            if runtime.settings.checks.has(exec::Checks::ORDER) {
+            let checks = runtime.settings.checks;
+            if [exec::Checks::ORDER, exec::Checks::CACHES]
+                .iter()
+                .any(|it| checks.has(*it))
+            {
                 text += &format!(" [{SEED_VARIABLE}={}]", runtime.settings.seed);
             }
             let error = HipError::new(code_of(&fault), text.clone());

@@ -22,7 +22,7 @@ pub const READ_PAST_END_VARIABLE: &str = "ROCM_EMU_READ_PAST_END";
 
 /// The variable that chooses checks: words separated by commas.
 pub const CHECK_VARIABLE: &str = "ROCM_EMU_CHECK";
-/// The variable that the check of order draws from: a number.
+/// The variable that the checks of order and of caches draw from: a number.
 pub const SEED_VARIABLE: &str = "ROCM_EMU_SEED";
 
 const DEFAULT_ARCH: &str = "gfx1100";
@@ -45,7 +45,7 @@ pub struct Settings {
     pub read_past_end: u32,
     /// What is checked beside.
     pub checks: Checks,
-    /// What [`Checks::ORDER`] draws from.
+    /// What [`Checks::ORDER`] and [`Checks::CACHES`] draw from.
     pub seed: u64,
 }
 

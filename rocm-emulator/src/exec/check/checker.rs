@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::caches::{Caches, WaveCaches};
 use super::known::{Code, Instruction};
 use super::races::{GroupRaces, Known, RaceFacts, Races, WaveRaces};
 use super::uninitialised::{self, Twin};
@@ -18,6 +19,7 @@ pub(crate) struct Checker<'a> {
     kernel: &'a LoadedKernel,
     code: Arc<Code>,
     races: Option<Races>,
+    caches: Option<Box<Caches>>,
     /// Barriers of the whole grid that some wavefront has passed.
     grid_barriers: u32,
 }
@@ -29,6 +31,8 @@ pub(crate) struct GroupChecks {
     races: GroupRaces,
     /// What its wavefronts have learnt of others, as of the last barrier.
     known: Known,
+    /// The same for the check of caches, which knows it by other rules.
+    known_to_caches: Known,
     /// The twins' LDS.
     lds: Vec<u64>,
 }
@@ -37,6 +41,7 @@ pub(crate) struct GroupChecks {
 pub(crate) struct WaveChecks {
     waits: Option<Waits>,
     races: Option<WaveRaces>,
+    caches: Option<Box<WaveCaches>>,
     twin: Option<Box<Twin>>,
     checks: Checks,
     /// It goes on after the workgroup's barrier, or the grid's, with its next instruction.
@@ -66,6 +71,7 @@ impl WaveChecks {
         WaveChecks {
             waits: None,
             races: None,
+            caches: None,
             twin: checks
                 .has(Checks::UNINITIALISED)
                 .then(|| Box::new(Twin::new(wave, scratch))),
@@ -80,6 +86,7 @@ impl WaveChecks {
     pub fn start(&mut self, launch: impl FnOnce(&mut Wave)) {
         self.waits = self.checks.has(Checks::WAITS).then(Waits::new);
         self.races = self.checks.has(Checks::RACES).then(WaveRaces::default);
+        self.caches = self.checks.has(Checks::CACHES).then(Box::default);
         self.passes = false;
         self.passes_grid = false;
         self.grid_barriers = 0;
@@ -98,14 +105,22 @@ fn finding(check: &'static str, (what, lane): (String, Option<u32>)) -> Box<Viol
 }
 
 impl<'a> Checker<'a> {
-    /// For a launch with so many wavefronts in a workgroup.
-    pub fn new(checks: Checks, kernel: &'a LoadedKernel, waves_of_group: u32) -> Checker<'a> {
+    /// For a launch with so many wavefronts in a workgroup; the seed is what is drawn from.
+    pub fn new(
+        checks: Checks,
+        kernel: &'a LoadedKernel,
+        waves_of_group: u32,
+        seed: u64,
+    ) -> Checker<'a> {
         Checker {
             kernel,
             code: Code::of(kernel),
             races: checks
                 .has(Checks::RACES)
                 .then(|| Races::new(waves_of_group)),
+            caches: checks
+                .has(Checks::CACHES)
+                .then(|| Box::new(Caches::new(kernel, waves_of_group, seed))),
             grid_barriers: 0,
         }
     }
@@ -157,6 +172,11 @@ impl<'a> Checker<'a> {
                 return Err(finding("waits", (what, None)));
             }
         }
+        if let (Some(caches), Some(own)) = (&mut self.caches, &mut own.caches) {
+            if let Some(found) = caches.before(step, wave, cx, own, &place, &known) {
+                return Err(finding("caches", found));
+            }
+        }
         if own.races.is_some() {
             self.races(step, wave, cx, own, group, &place, &known.races)?;
         }
@@ -192,14 +212,16 @@ impl<'a> Checker<'a> {
         if let Some(found) = self.races.as_mut().and_then(|races| races.after(&place)) {
             return Err(finding("races", found));
         }
-        if own.twin.is_none() {
-            return Ok(());
-        }
-        let known = self.known(step.pc);
-        if let (Some(twin), Some(known)) = (&mut own.twin, known) {
-            if let Some(found) = twin.after(step, &known.facts, wave, cx, &mut group.lds) {
-                return Err(finding("uninitialised", found));
+        if own.twin.is_some() {
+            let known = self.known(step.pc);
+            if let (Some(twin), Some(known)) = (&mut own.twin, known) {
+                if let Some(found) = twin.after(step, &known.facts, wave, cx, &mut group.lds) {
+                    return Err(finding("uninitialised", found));
+                }
             }
+        }
+        if let Some(caches) = &mut self.caches {
+            caches.after();
         }
         Ok(())
     }
@@ -211,6 +233,10 @@ impl<'a> Checker<'a> {
                 races.pass();
                 races.learn(&group.known);
             }
+            if let Some(caches) = &mut own.caches {
+                caches.order.pass();
+                caches.order.learn(&group.known_to_caches);
+            }
         }
         if std::mem::take(&mut own.passes_grid) {
             own.grid_barriers += 1;
@@ -219,6 +245,12 @@ impl<'a> Checker<'a> {
                 if let Some(races) = &mut self.races {
                     races.forget();
                 }
+                if let Some(caches) = &mut self.caches {
+                    caches.note_barrier();
+                }
+            }
+            if let (Some(caches), Some(own_caches)) = (&self.caches, &mut own.caches) {
+                caches.pass_barrier(own_caches, own.grid_barriers);
             }
         }
     }
@@ -245,6 +277,10 @@ impl<'a> Checker<'a> {
         if let Some(races) = &mut own.races {
             races.arrive();
             races.share(&mut group.known);
+        }
+        if let Some(caches) = &mut own.caches {
+            caches.order.arrive();
+            caches.order.share(&mut group.known_to_caches);
         }
     }
 

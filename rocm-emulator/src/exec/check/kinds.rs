@@ -15,13 +15,16 @@ impl Checks {
     pub const WAITS: Checks = Checks(4);
     /// Wavefronts and streams run in a drawn order.
     pub const ORDER: Checks = Checks(8);
+    /// Wavefronts see memory through caches that only the program's own instructions keep alike.
+    pub const CACHES: Checks = Checks(16);
 
     /// Each check with its word.
-    pub const NAMES: [(&'static str, Checks); 4] = [
+    pub const NAMES: [(&'static str, Checks); 5] = [
         ("races", Checks::RACES),
         ("uninitialised", Checks::UNINITIALISED),
         ("waits", Checks::WAITS),
         ("order", Checks::ORDER),
+        ("caches", Checks::CACHES),
     ];
 
     /// Whether all of `others` are among these.

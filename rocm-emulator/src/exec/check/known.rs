@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 
 use super::facts::Facts;
 use super::hazards::Roles;
+use super::policy::Policy;
 use super::races::RaceFacts;
 use crate::codeobject::LoadedKernel;
 use crate::exec::program;
@@ -15,6 +16,7 @@ pub(super) struct Instruction {
     pub facts: Arc<Facts>,
     pub roles: Roles,
     pub races: RaceFacts,
+    pub policy: Policy,
 }
 
 /// Code objects that are remembered, the last used last.
@@ -69,6 +71,7 @@ impl Code {
             Arc::new(Instruction {
                 roles: Roles::of(target, &facts),
                 races: RaceFacts::of(target, &inst, &facts),
+                policy: Policy::of(target, &inst),
                 facts: Arc::new(facts),
             })
         }))

@@ -3,13 +3,18 @@
 //! A [`Checker`] belongs to a thread and looks at each instruction before and after it is executed. What it knows of a
 //! wavefront and of a workgroup lies with them, as threads may hand workgroups on.
 
+mod cache;
+mod caches;
 mod checker;
 mod facts;
+mod flight;
 mod hazards;
+mod hierarchy;
 mod kinds;
 mod known;
 mod matrix;
 mod order;
+mod policy;
 mod races;
 mod registers;
 mod shadow;

@@ -50,13 +50,35 @@ impl Time {
     }
 }
 
-/// Which wavefronts' deeds, up to which time, lie before.
-pub(super) type Known = HashMap<u32, Time>;
+/// Which wavefronts' deeds lie before: up to which of its times, and when it told so by the launch's clock.
+pub(super) type Known = HashMap<u32, Told>;
+
+/// What a wavefront told last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Told {
+    time: Time,
+    when: u32,
+}
+
+impl Told {
+    fn join(&mut self, other: Told) {
+        self.time = self.time.max(other.time);
+        self.when = self.when.max(other.when);
+    }
+}
+
+/// Why what another did lies before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Before {
+    /// It is the wavefront itself, or a barrier of its workgroup is between.
+    Here,
+    /// The wavefront that did it told so, then.
+    Told(u32),
+}
 
 fn join(known: &mut Known, other: &Known) {
-    for (&wave, &time) in other {
-        let entry = known.entry(wave).or_default();
-        *entry = time.max(*entry);
+    for (&wave, &told) in other {
+        known.entry(wave).or_default().join(told);
     }
 }
 
@@ -80,6 +102,8 @@ pub(super) struct Races {
     told: HashMap<u64, Known>,
     /// What the store that is being made writes over another's.
     pending: Vec<Same>,
+    /// The launch's clock, for [`Races::note`].
+    pub now: u32,
 }
 
 /// Bytes stored over another's: a finding unless they change nothing.
@@ -109,6 +133,15 @@ enum How {
 }
 
 impl How {
+    fn of(access: &Footprint, facts: &RaceFacts) -> How {
+        match access.access {
+            Access::Load if facts.coherent => How::Atomic { writes: false },
+            Access::Load => How::Read,
+            Access::Store => How::Write,
+            Access::Atomic => How::Atomic { writes: true },
+        }
+    }
+
     fn text(self) -> &'static str {
         match self {
             How::Read => "read",
@@ -124,6 +157,11 @@ impl WaveRaces {
         if self.time.phase().is_multiple_of(2) {
             self.time = Time::of_phase(self.time.phase() + 1);
         }
+    }
+
+    /// Whether what another did lies before what this one, `me`, does now.
+    pub fn knows(&self, other: Touch, me: Touch, waves_of_group: u32) -> Option<Before> {
+        before(other, me, &self.known, waves_of_group)
     }
 
     /// It goes on after the barrier.
@@ -150,6 +188,7 @@ impl Races {
             memory: Shadow::default(),
             told: HashMap::new(),
             pending: Vec::new(),
+            now: 0,
         }
     }
 
@@ -158,7 +197,8 @@ impl Races {
         self.memory = Shadow::default();
     }
 
-    fn number(&self, place: &Place) -> u32 {
+    /// The wavefront's number in the launch, plus one.
+    pub fn number(&self, place: &Place) -> u32 {
         (place.group as u32)
             .wrapping_mul(self.waves_of_group)
             .wrapping_add(place.wave)
@@ -175,13 +215,7 @@ impl Races {
         access: &Footprint,
         (base, size): (u64, u64),
     ) -> Option<Found> {
-        let how = match access.access {
-            // Through a flat address, which may be memory's.
-            Access::Load if facts.coherent => How::Atomic { writes: false },
-            Access::Load => How::Read,
-            Access::Store => How::Write,
-            Access::Atomic => How::Atomic { writes: true },
-        };
+        let how = How::of(access, facts);
         let me = self.touch(wave, place);
         let waves = self.waves_of_group;
         let pending = &mut self.pending;
@@ -223,22 +257,8 @@ impl Races {
         facts: &RaceFacts,
         access: &Footprint,
     ) -> Option<Found> {
-        let how = match access.access {
-            Access::Load if facts.coherent => How::Atomic { writes: false },
-            Access::Load => How::Read,
-            Access::Store => How::Write,
-            Access::Atomic => How::Atomic { writes: true },
-        };
-        let single = access.lanes.count_ones() == 1;
-        let acquires = match how {
-            How::Atomic { writes } => single || !writes,
-            How::Read | How::Write => false,
-        };
-        if acquires {
-            for lane in access.active(u64::MAX) {
-                self.acquire(wave, access.places[lane], access.bytes);
-            }
-        }
+        let how = How::of(access, facts);
+        self.learn(wave, how, access);
         let me = self.touch(wave, place);
         let waves = self.waves_of_group;
         let pending = &mut self.pending;
@@ -264,12 +284,65 @@ impl Races {
             });
             found.is_none()
         });
-        if let (How::Atomic { writes: true }, true) = (how, single) {
+        self.tell(wave, me, how, access);
+        let (at, other, lane) = found?;
+        Some((self.text("", at, how, other, place), Some(lane)))
+    }
+
+    /// Remember who writes and when, and what an access tells and learns, without asking whether it is a race.
+    pub fn note(
+        &mut self,
+        wave: &mut WaveRaces,
+        place: &Place,
+        facts: &RaceFacts,
+        access: &Footprint,
+    ) {
+        let how = How::of(access, facts);
+        self.learn(wave, how, access);
+        let (me, now) = (self.touch(wave, place), self.now);
+        if let How::Write | How::Atomic { writes: true } = how {
+            access.ranges(|first, end, _| {
+                self.memory.visit(first, end, |_, _, cell| -> Option<()> {
+                    cell.writer = me;
+                    cell.atomic = how != How::Write;
+                    cell.when = now;
+                    None
+                });
+                true
+            });
+        }
+        self.tell(wave, me, how, access);
+    }
+
+    /// Look at what is remembered of a range of memory.
+    pub fn cells<T>(
+        &self,
+        first: u64,
+        end: u64,
+        each: impl FnMut(u64, u64, &Cell) -> Option<T>,
+    ) -> Option<T> {
+        self.memory.look(first, end, each)
+    }
+
+    /// An access that acquires learns what was told there.
+    fn learn(&mut self, wave: &mut WaveRaces, how: How, access: &Footprint) {
+        let acquires = match how {
+            How::Atomic { writes } => !writes || access.lanes.count_ones() == 1,
+            How::Read | How::Write => false,
+        };
+        if acquires {
+            for lane in access.active(u64::MAX) {
+                self.acquire(wave, access.places[lane], access.bytes);
+            }
+        }
+    }
+
+    /// An atomic of a single lane tells what lies before.
+    fn tell(&mut self, wave: &mut WaveRaces, me: Touch, how: How, access: &Footprint) {
+        if let (How::Atomic { writes: true }, 1) = (how, access.lanes.count_ones()) {
             let lane = access.lanes.trailing_zeros() as usize;
             self.release(wave, me.wave, access.places[lane]);
         }
-        let (at, other, lane) = found?;
-        Some((self.text("", at, how, other, place), Some(lane)))
     }
 
     /// After the access: whether a store over another's changed anything.
@@ -293,7 +366,8 @@ impl Races {
         found
     }
 
-    fn touch(&self, wave: &WaveRaces, place: &Place) -> Touch {
+    /// What a wavefront does now.
+    pub fn touch(&self, wave: &WaveRaces, place: &Place) -> Touch {
         Touch {
             wave: self.number(place),
             time: wave.time.0,
@@ -311,8 +385,8 @@ impl Races {
             .visit(at, at + u64::from(bytes), |_, _, cell| -> Option<()> {
                 let Touch { wave, time, .. } = cell.writer;
                 if cell.writer.is_some() {
-                    let entry = known.entry(wave).or_default();
-                    *entry = Time(time).max(*entry);
+                    let (time, when) = (Time(time), cell.when);
+                    known.entry(wave).or_default().join(Told { time, when });
                 }
                 None
             });
@@ -321,8 +395,8 @@ impl Races {
     fn release(&mut self, wave: &mut WaveRaces, number: u32, at: u64) {
         let told = self.told.entry(at).or_default();
         join(told, &wave.known);
-        let entry = told.entry(number).or_default();
-        *entry = wave.time.max(*entry);
+        let (time, when) = (wave.time, self.now);
+        told.entry(number).or_default().join(Told { time, when });
         wave.time = wave.time.after_release();
     }
 
@@ -334,6 +408,17 @@ impl Races {
         (other, did): (Touch, How),
         place: &Place,
     ) -> String {
+        format!(
+            "{what}{}{at:#x} is {} and was {} by {}, with nothing between that orders them",
+            if what.is_empty() { "" } else { " " },
+            how.text(),
+            did.text(),
+            self.whose(other, place)
+        )
+    }
+
+    /// A wavefront and its instruction, in words.
+    pub fn whose(&self, other: Touch, place: &Place) -> String {
         let number = u64::from(other.wave - 1);
         let (group, wave) = (
             number / u64::from(self.waves_of_group),
@@ -344,13 +429,7 @@ impl Races {
             false => format!("wavefront {wave} of workgroup number {group}"),
         };
         let pc = place.kernel.entry.wrapping_add_signed(other.offset.into());
-        format!(
-            "{what}{}{at:#x} is {} and was {} by {whose}, {}, with nothing between that orders them",
-            if what.is_empty() { "" } else { " " },
-            how.text(),
-            did.text(),
-            place.instruction(pc)
-        )
+        format!("{whose}, {}", place.instruction(pc))
     }
 }
 
@@ -364,29 +443,35 @@ fn bytes_at(at: u64, bytes: u64) -> u32 {
     }
 }
 
-/// Whether what another did lies before what `me` does now.
-fn is_before(other: Touch, me: Touch, known: &Known, waves: u32) -> bool {
+/// Why what another did lies before what `me` does now, if it does.
+fn before(other: Touch, me: Touch, known: &Known, waves: u32) -> Option<Before> {
     if other.wave == me.wave {
-        return true;
+        return Some(Before::Here);
     }
     let group = |wave: u32| (wave - 1) / waves;
     let (_, last) = Time(other.time).intervals();
     if group(other.wave) == group(me.wave) && last < Time(me.time).intervals().0 {
-        return true;
+        return Some(Before::Here);
     }
     if known.is_empty() {
-        return false;
+        return None;
     }
     // What one of its workgroup told: its own deeds, and those of all before the last barrier.
     let first = group(other.wave) * waves + 1;
-    (first..first + waves).any(|wave| {
-        known
-            .get(&wave)
-            .is_some_and(|time| match wave == other.wave {
-                true => other.time <= time.0,
-                false => last < time.intervals().0,
-            })
-    })
+    let mut others = (first..first + waves).filter(|wave| *wave != other.wave);
+    let by_another = |wave| {
+        let told = known.get(&wave);
+        told.is_some_and(|told| last < told.time.intervals().0)
+    };
+    if others.any(by_another) {
+        return Some(Before::Here);
+    }
+    let told = known.get(&other.wave)?;
+    (other.time <= told.time.0).then_some(Before::Told(told.when))
+}
+
+fn is_before(other: Touch, me: Touch, known: &Known, waves: u32) -> bool {
+    before(other, me, known, waves).is_some()
 }
 
 /// The access that conflicts with one, and what it did.
@@ -487,7 +572,11 @@ mod tests {
 
     #[test]
     fn atomics_tell_of_a_workgroup() {
-        let known = Known::from([(1, Time::of_phase(2))]);
+        let told = Told {
+            time: Time::of_phase(2),
+            when: 0,
+        };
+        let known = Known::from([(1, told)]);
         let before = |other| is_before(other, touch(9, 0), &known, 4);
         assert!(before(touch(1, 2)));
         assert!(before(touch(2, 0)));

@@ -28,6 +28,8 @@ pub(super) struct Cell {
     pub atomic: bool,
     /// Two of those that read since: whoever writes then conflicts with one of them at least.
     pub readers: [Touch; 2],
+    /// When the writer wrote, by the launch's clock: for the check of caches.
+    pub when: u32,
     /// The dword's bytes have cells of their own.
     split: bool,
 }
@@ -85,6 +87,36 @@ impl Shadow {
         }
         None
     }
+
+    /// Look at the cells of a range of addresses that there are, as [`Shadow::visit`] does.
+    pub fn look<T>(
+        &self,
+        first: u64,
+        end: u64,
+        mut each: impl FnMut(u64, u64, &Cell) -> Option<T>,
+    ) -> Option<T> {
+        let mut at = first;
+        while at < end {
+            let dword = at / 4;
+            let Some(cells) = self.pages.get(&(dword / PAGE as u64)) else {
+                at = (dword / PAGE as u64 + 1) * PAGE as u64 * 4;
+                continue;
+            };
+            let cell = &cells[dword as usize % PAGE];
+            let next = end.min((dword + 1) * 4);
+            let found = match self.bytes.get(&dword).filter(|_| cell.split) {
+                None => each(at, next - at, cell),
+                Some(parts) => {
+                    (at..next).find_map(|byte| each(byte, 1, &parts[(byte % 4) as usize]))
+                }
+            };
+            if found.is_some() {
+                return found;
+            }
+            at = next;
+        }
+        None
+    }
 }
 
 #[cfg(test)]
@@ -120,6 +152,13 @@ mod tests {
             (12, 1),
         ];
         assert_eq!(seen, expected);
+        let mut again = Vec::new();
+        shadow.look(0, 4 * PAGE as u64 * 3, |at, bytes, cell| -> Option<()> {
+            again.extend((cell.writer.wave != 0).then_some((at, bytes, cell.writer.wave)));
+            None
+        });
+        assert_eq!(again[..3], [(0, 4, 1), (4, 1, 1), (5, 1, 1)]);
+        assert_eq!(again.len(), expected.len());
     }
 
     #[test]

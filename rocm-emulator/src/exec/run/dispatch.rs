@@ -12,7 +12,8 @@ use super::occupancy::workgroups_per_multiprocessor;
 use super::schedule::{Next, Schedule};
 use super::thread::{Run, Thread};
 use super::workgroup::{Failure, Progress, Workgroup};
-use crate::exec::check::{Checker, Checks};
+use crate::codeobject::Kernel;
+use crate::exec::check::{Checker, Checks, Draw};
 use crate::exec::clock::{Geometry, Sample};
 use crate::exec::counters::Counters;
 use crate::exec::memory::Context;
@@ -30,6 +31,8 @@ const FEW_WAVEFRONTS: u64 = 3;
 const MOST_ASKED: u32 = 64;
 /// How long a thread rests when all workgroups wait, for memory that another launch or the host may write.
 const REST: Duration = Duration::from_micros(20);
+/// One launch of so many finds a crowded GPU, under the check of order.
+const CROWDED: usize = 4;
 
 /// Run a kernel to its end.
 ///
@@ -77,7 +80,7 @@ pub fn dispatch(
         memory,
         snapshot: memory.snapshot(),
         run: Run::new(*launch, &arguments, options, sample),
-        schedule: Schedule::new(workgroups, capacity),
+        schedule: schedule(kernel, (workgroups, capacity), options),
         workgroups,
         executed: options.workgroups,
         lds_size,
@@ -103,6 +106,19 @@ pub fn dispatch(
     grid.finish()
 }
 
+/// Who begins when. Under the check of order that is drawn among XCDs, and some launches find a GPU that has room for
+/// one workgroup of each XCD alone, as others hold the rest: none may wait for a later one but in cooperative launches.
+fn schedule(kernel: &Kernel, (workgroups, capacity): (u64, u64), options: &Options) -> Schedule {
+    if !options.checks.has(Checks::ORDER) {
+        return Schedule::new(workgroups, capacity);
+    }
+    let mut draw =
+        Draw::new(options.seed ^ workgroups.wrapping_mul(kernel.descriptor.rsrc1.into()));
+    let crowded = !options.cooperative && draw.below(CROWDED) == 0;
+    let room = if crowded { 1 } else { capacity };
+    Schedule::new(workgroups, room).among(kernel.target.facts().product.xcds, draw)
+}
+
 /// Whether `number` is among `wanted` of `all` numbers from 0 on, spread evenly from the first to the last; 0 means all.
 fn is_among(wanted: u64, number: u64, all: u64) -> bool {
     if wanted == 0 || wanted >= all {
@@ -118,7 +134,7 @@ fn is_among(wanted: u64, number: u64, all: u64) -> bool {
 
 /// Threads that a launch may have.
 fn threads(options: &Options) -> u64 {
-    let apart = [Checks::RACES, Checks::UNINITIALISED];
+    let apart = [Checks::RACES, Checks::UNINITIALISED, Checks::CACHES];
     match options.threads {
         // What workgroups do to each other's memory is known in one place.
         _ if apart.iter().any(|check| options.checks.has(*check)) => 1,
@@ -168,12 +184,12 @@ impl Grid<'_> {
         loop {
             let mut workgroup = match schedule.next(waits > 0) {
                 Next::Resume(workgroup) if !schedule.wants(workgroup.number) => {
-                    schedule.ended();
+                    schedule.ended(workgroup.number);
                     continue;
                 }
                 Next::Resume(workgroup) => workgroup,
                 Next::Begin(number) if self.leaves_out(number) => {
-                    schedule.ended();
+                    schedule.ended(number);
                     continue;
                 }
                 Next::Begin(number) => {
@@ -194,13 +210,13 @@ impl Grid<'_> {
                     if let Some(sample) = &self.run.sample {
                         workgroup.hand_over(sample);
                     }
-                    schedule.ended();
+                    schedule.ended(workgroup.number);
                     idle.push(workgroup);
                     waits = 0;
                 }
                 Ok(Progress::Waits { still: true }) if self.failure.lock().is_some() => {
                     // What it waits for may never come.
-                    schedule.ended();
+                    schedule.ended(workgroup.number);
                 }
                 Ok(progress) => {
                     let (still, now) = (
@@ -286,7 +302,8 @@ impl Grid<'_> {
                     .map(|&it| u64::from(it))
                     .product();
                 let waves = items.div_ceil(kernel.kernel.wavefront_size.into()) as u32;
-                Box::new(Checker::new(self.run.checks, kernel, waves))
+                let seed = self.run.seed;
+                Box::new(Checker::new(self.run.checks, kernel, waves, seed))
             }),
             recorder: self
                 .profile
@@ -322,7 +339,7 @@ impl Grid<'_> {
     fn fail(&self, workgroup: &Workgroup, failed: Failure) {
         let number = workgroup.number;
         self.schedule.failed(number);
-        self.schedule.ended();
+        self.schedule.ended(number);
         let mut first = self.failure.lock();
         if first.as_ref().is_none_or(|(other, _)| number < *other) {
             let fault = fault(&self.run.launch, failed, workgroup.coordinates);

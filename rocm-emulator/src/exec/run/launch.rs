@@ -113,7 +113,7 @@ pub struct Options<'a> {
     /// What to check beside. All but [`Checks::ORDER`] and [`Checks::WAITS`] run the launch on one thread;
     /// [`Checks::UNINITIALISED`] needs a memory that [remembers](crate::memory::Memory::remember_writes).
     pub checks: Checks,
-    /// What [`Checks::ORDER`] draws from.
+    /// What [`Checks::ORDER`] and [`Checks::CACHES`] draw from.
     pub seed: u64,
 }
 

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use super::workgroup::Workgroup;
+use crate::exec::check::Draw;
 
 /// What a thread does next.
 pub(super) enum Next {
@@ -41,6 +42,50 @@ pub(super) struct Schedule {
     /// Threads at work.
     threads: AtomicUsize,
     idle: Mutex<Idle>,
+    /// Who begins next where that is drawn.
+    dealt: Option<Mutex<Dealt>>,
+}
+
+/// Workgroups dealt to XCDs in turn: each XCD begins its own in the grid's order, as far as it has room, and which XCD
+/// does so next is drawn.
+struct Dealt {
+    xcds: Vec<Xcd>,
+    /// Workgroups that each holds.
+    room: u64,
+    draw: Draw,
+}
+
+struct Xcd {
+    /// The workgroup that it begins next.
+    next: u64,
+    resident: u64,
+}
+
+impl Dealt {
+    fn begin(&mut self, limit: u64) -> Option<u64> {
+        let room = self.room;
+        let can = |xcd: &&mut Xcd| xcd.next < limit && xcd.resident < room;
+        let step = self.xcds.len() as u64;
+        let mut able: Vec<&mut Xcd> = self.xcds.iter_mut().filter(can).collect();
+        if able.is_empty() {
+            return None;
+        }
+        let drawn = self.draw.below(able.len());
+        let xcd = able.swap_remove(drawn);
+        let number = xcd.next;
+        xcd.next += step;
+        xcd.resident += 1;
+        Some(number)
+    }
+
+    fn ended(&mut self, number: u64) {
+        let xcd = (number % self.xcds.len() as u64) as usize;
+        self.xcds[xcd].resident -= 1;
+    }
+
+    fn has_more(&self, limit: u64) -> bool {
+        self.xcds.iter().any(|xcd| xcd.next < limit)
+    }
 }
 
 /// Threads that have found every workgroup waiting since the launch last got on.
@@ -63,6 +108,22 @@ impl Schedule {
             progress: AtomicU64::new(0),
             threads: AtomicUsize::new(0),
             idle: Mutex::default(),
+            dealt: None,
+        }
+    }
+
+    /// The same, with a drawn order among so many XCDs, each of which holds its share.
+    pub fn among(self, xcds: u32, draw: Draw) -> Schedule {
+        let dealt = Dealt {
+            xcds: (0..u64::from(xcds.max(1)))
+                .map(|next| Xcd { next, resident: 0 })
+                .collect(),
+            room: (self.capacity / u64::from(xcds.max(1))).max(1),
+            draw,
+        };
+        Schedule {
+            dealt: Some(Mutex::new(dealt)),
+            ..self
         }
     }
 
@@ -78,14 +139,23 @@ impl Schedule {
         }
         match self.take_aside() {
             Some(workgroup) => Next::Resume(workgroup),
-            None if self.next.load(Ordering::Relaxed) < self.limit.load(Ordering::Relaxed) => {
-                Next::Later
-            }
+            None if self.has_more() => Next::Later,
             None => Next::Finished,
         }
     }
 
+    fn has_more(&self) -> bool {
+        let limit = self.limit.load(Ordering::Relaxed);
+        match &self.dealt {
+            Some(dealt) => dealt.lock().has_more(limit),
+            None => self.next.load(Ordering::Relaxed) < limit,
+        }
+    }
+
     fn begin(&self) -> Option<u64> {
+        if let Some(dealt) = &self.dealt {
+            return dealt.lock().begin(self.limit.load(Ordering::Relaxed));
+        }
         if self.resident.fetch_add(1, Ordering::Relaxed) < self.capacity {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
             if number < self.limit.load(Ordering::Relaxed) {
@@ -116,9 +186,14 @@ impl Schedule {
         self.aside_count.load(Ordering::Relaxed)
     }
 
-    /// A workgroup has ended, or is given up.
-    pub fn ended(&self) {
-        self.resident.fetch_sub(1, Ordering::Relaxed);
+    /// The workgroup of this number has ended, or is given up.
+    pub fn ended(&self, number: u64) {
+        match &self.dealt {
+            Some(dealt) => dealt.lock().ended(number),
+            None => {
+                self.resident.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
         self.got_on();
     }
 
@@ -166,5 +241,39 @@ impl Schedule {
     /// Whether the workgroup of this number must still run.
     pub fn wants(&self, number: u64) -> bool {
         number < self.limit.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Next, Schedule};
+    use crate::exec::check::Draw;
+
+    /// The numbers of workgroups that begin, as far as there is room.
+    fn begun(schedule: &Schedule) -> Vec<u64> {
+        let next = || match schedule.next(false) {
+            Next::Begin(number) => Some(number),
+            _ => None,
+        };
+        std::iter::from_fn(next).collect()
+    }
+
+    #[test]
+    fn each_xcd_begins_its_own_in_order() {
+        let drawn = |seed| Schedule::new(20, 8).among(4, Draw::new(seed));
+        let schedule = drawn(1);
+        let first = begun(&schedule);
+        assert_eq!(first.len(), 8);
+        for xcd in 0..4 {
+            let of_xcd: Vec<u64> = first.iter().copied().filter(|it| it % 4 == xcd).collect();
+            assert_eq!(of_xcd, [xcd, xcd + 4]);
+        }
+        assert_ne!(first, begun(&drawn(2)));
+        schedule.ended(1);
+        assert_eq!(begun(&schedule), [9], "of the XCD that has room");
+        schedule.failed(10);
+        schedule.ended(0);
+        schedule.ended(3);
+        assert_eq!(begun(&schedule), [8], "none behind one that failed");
     }
 }
