@@ -387,6 +387,31 @@ impl MiOpen {
         Ok((tensors, convolution))
     }
 
+    /// Bytes that its algorithms for a convolution of these tensors may work in; `None` if it has none.
+    fn workspace(
+        &self,
+        state: &State,
+        operation: Operation,
+        [first, second, result]: [Raw; 3],
+        convolution: Raw,
+    ) -> Result<Option<usize>> {
+        // For forward alone the weights come first here.
+        let [first, second] = match operation {
+            Operation::Forward => [second, first],
+            Operation::Data | Operation::Weights => [first, second],
+        };
+        let workspace = self.functions.of_operation(operation).workspace;
+        let mut bytes = 0;
+        // SAFETY: descriptions that live, and a writable output.
+        let status =
+            unsafe { workspace(state.handle, first, second, convolution, result, &mut bytes) };
+        if NOT_THERE.contains(&status) {
+            return Ok(None);
+        }
+        self.done("asking for a workspace's size", status)?;
+        Ok(Some(bytes))
+    }
+
     /// Has the library find the algorithm for a convolution, which writes its result; `None` if it has none. The search
     /// may wait for the GPU.
     ///
@@ -408,36 +433,18 @@ impl MiOpen {
         };
         let order = order_of(of.operation);
         let raw = order.map(|place| tensors[place].raw);
-        let functions = self.functions.of_operation(of.operation);
-        // For forward alone the weights come first here.
-        let [one, other] = match of.operation {
-            Operation::Forward => [raw[1], raw[0]],
-            _ => [raw[0], raw[1]],
-        };
-        let mut bytes = 0;
-        // SAFETY: descriptions that live, and a writable output.
-        let status = unsafe {
-            (functions.workspace)(
-                state.handle,
-                one,
-                other,
-                convolution.raw,
-                raw[2],
-                &mut bytes,
-            )
-        };
-        if NOT_THERE.contains(&status) {
+        let Some(bytes) = self.workspace(state, of.operation, raw, convolution.raw)? else {
             return Ok(None);
-        }
-        self.done("asking for a workspace's size", status)?;
+        };
         let workspace = Workspace::new(stream, bytes as u64)
             .map_err(|error| error.context("the workspace of a search by MIOpen"))?;
         let [first, second, result] = addresses(of.operation, operands);
         let (mut count, mut found) = (0, Found::default());
+        let find = self.functions.of_operation(of.operation).find;
         // SAFETY: the caller's promise; descriptions that live, room for the one algorithm that is asked for, and as
         // much working memory as is said.
         let status = stream.context().device().hip().relaxed(|| unsafe {
-            (functions.find)(
+            find(
                 state.handle,
                 raw[0],
                 first,
