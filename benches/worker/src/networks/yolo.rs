@@ -1,7 +1,7 @@
 //! YOLOv8, made of candle-nn's layers by its published description: candle-transformers has none. Batch norms are
 //! folded into the convolutions, as users fold them for inference.
 
-use candle_core::{DType, Device, Module, Result, Tensor, D};
+use candle_core::{DType, Device, Result, Tensor, D};
 use candle_nn::{conv2d, Conv2d, Conv2dConfig, Func, VarBuilder};
 
 /// What the sizes of YOLOv8 differ in.
