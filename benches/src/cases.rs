@@ -31,11 +31,13 @@ pub enum Group {
     Host,
     /// Tokens a second.
     Models,
+    /// Forward passes of convolutional networks.
+    Networks,
 }
 
 impl Group {
     /// All, in the page's order.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Elementwise,
         Self::Copies,
         Self::Indexing,
@@ -48,6 +50,7 @@ impl Group {
         Self::Conv,
         Self::Host,
         Self::Models,
+        Self::Networks,
     ];
 
     /// Its heading.
@@ -67,6 +70,7 @@ impl Group {
             Self::Conv => "Layers of convolutions",
             Self::Host => "Host cost",
             Self::Models => "Models",
+            Self::Networks => "Convolutional networks",
         }
     }
 
@@ -273,13 +277,29 @@ pub struct Entry {
     pub quick: bool,
 }
 
+/// Which cases a worker is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// All.
+    Everything,
+    /// Those with products of matrices or convolutions in them, of workers that differ in who computes these.
+    Products,
+    /// Those with convolutions of Candle's in them, of workers built with another way to make them.
+    Convolutions,
+}
+
 impl Entry {
-    /// Whether products of matrices are in it, so that it is asked of workers that differ in who multiplies.
-    pub fn has_products(&self) -> bool {
-        match self.group {
-            Group::Products | Group::Models => true,
-            Group::Host => ["matmul", "layer"].contains(&self.case.op.as_str()),
-            _ => false,
+    /// Whether workers that are asked for such cases are asked for this one.
+    pub fn is_for(&self, asked: Asked) -> bool {
+        let has_convolutions = matches!(self.group, Group::Conv | Group::Networks);
+        match asked {
+            Asked::Everything => true,
+            Asked::Convolutions => has_convolutions,
+            Asked::Products => match self.group {
+                Group::Products | Group::Models => true,
+                Group::Host => ["matmul", "layer"].contains(&self.case.op.as_str()),
+                _ => has_convolutions,
+            },
         }
     }
 }
@@ -335,6 +355,7 @@ pub fn all() -> Vec<Entry> {
         layers(),
         host(),
         models(),
+        networks(),
     ]
     .concat()
 }
@@ -614,13 +635,64 @@ fn models() -> Vec<Entry> {
     MODELS.map(of).into()
 }
 
-/// One small case of every operator, link and model, for GPUs that are not fast.
+/// Networks as users run them: their inputs, and those of their small versions.
+const NETWORKS: [(&str, &str, &[usize], &[usize]); 7] = [
+    ("resnet50", "f16", &[32, 3, 224, 224], &[1, 3, 32, 32]),
+    ("resnet50", "f32", &[1, 3, 224, 224], &[1, 3, 32, 32]),
+    ("yolov8s", "f16", &[1, 3, 640, 640], &[1, 3, 64, 64]),
+    // A latent image with its text and without, and one that is decoded, of 512 x 512 pixels.
+    ("sd15-unet", "f16", &[2, 4, 64, 64], &[2, 4, 8, 8]),
+    ("sd15-vae-decoder", "f16", &[1, 4, 64, 64], &[1, 4, 6, 6]),
+    // 30 s, and 10 s of 24,000 samples. Candle has both in f32 alone.
+    (
+        "whisper-large-v3-encoder",
+        "f32",
+        &[1, 128, 3000],
+        &[1, 8, 32],
+    ),
+    ("encodec-24khz", "f32", &[1, 1, 240_000], &[1, 1, 96]),
+];
+
+fn network(name: &str, dtype: &str, dims: &[usize]) -> Case {
+    Case {
+        kind: Kind::Network,
+        ..Case::device(name, dtype, dims)
+    }
+}
+
+fn networks() -> Vec<Entry> {
+    let of = |(name, dtype, dims, _): (&str, &str, &[usize], &[usize])| {
+        entry(Group::Networks, network(name, dtype, dims), dtype == "f16")
+    };
+    NETWORKS.map(of).into()
+}
+
+/// The small versions of networks, in f32 and in their own dtypes.
+fn small_networks() -> Vec<Entry> {
+    let mut entries: Vec<Entry> = Vec::new();
+    for (name, dtype, _, dims) in NETWORKS {
+        for dtype in ["f32", dtype] {
+            let case = network(&format!("{name}-tiny"), dtype, dims);
+            let new = entry(Group::Networks, case, true);
+            if !entries.contains(&new) {
+                entries.push(new);
+            }
+        }
+    }
+    entries
+}
+
+/// One small case of every operator, link, model and network, for GPUs that are not fast.
 pub fn smallest() -> Vec<Entry> {
     let mut seen = std::collections::HashSet::new();
     let mut entries = Vec::new();
-    for mut entry in all() {
+    let large = all()
+        .into_iter()
+        .filter(|entry| entry.group != Group::Networks);
+    for mut entry in large.chain(small_networks()) {
         let case = &mut entry.case;
         match case.kind {
+            Kind::Network => {}
             Kind::Model => case.op = "llama-tiny".into(),
             Kind::Host => {}
             Kind::Device => {
@@ -666,7 +738,7 @@ mod tests {
         let asked = |op: &str| -> Vec<(Vec<usize>, bool)> {
             let of_op = hosts.iter().filter(|entry| entry.case.op == op);
             of_op
-                .map(|entry| (entry.case.dims.clone(), entry.has_products()))
+                .map(|entry| (entry.case.dims.clone(), entry.is_for(Asked::Products)))
                 .collect()
         };
         assert_eq!(asked("matmul"), [(vec![4, 4], true), (vec![64, 64], true)]);

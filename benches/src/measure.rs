@@ -8,7 +8,7 @@ use anyhow::Result;
 use candle_rocm_bench_protocol::{Answer, Case, Kind, Request, Settings};
 use indicatif::ProgressBar;
 
-use crate::cases::Entry;
+use crate::cases::{Asked, Entry};
 use crate::results::{Agreement, Figure, Metric, Row, OURS, STOCK};
 use crate::statistics;
 use crate::worker::Worker;
@@ -59,6 +59,13 @@ impl Samples {
                 put(Metric::Decode, speeds.decode);
                 self.tokens = speeds.tokens;
             }
+            Answer::Network(runs) => {
+                put(Metric::ForwardMs, runs.ms);
+                // It is measured once, when the network is made.
+                let memory = self.by_metric.entry(Metric::MemoryMib).or_default();
+                *memory = vec![runs.memory as f64 / f64::from(1 << 20)];
+                (self.probe, self.wrong) = (runs.probe, runs.wrong);
+            }
             Answer::Absent => self.absent = true,
             Answer::Error(error) => self.error = Some(error),
             Answer::Hello { .. } => self.error = Some("the worker began anew".into()),
@@ -105,8 +112,8 @@ impl Measurer {
         Ok(())
     }
 
-    /// All workers' samples of a case, taken in turns. Workers that differ in how they multiply answer nothing else.
-    fn samples(&mut self, case: &Case, products: bool) -> Result<Vec<Samples>> {
+    /// The samples of a case of all workers that are `asked`, taken in turns.
+    fn samples(&mut self, case: &Case, asked: impl Fn(Asked) -> bool) -> Result<Vec<Samples>> {
         let Plan {
             mut settings,
             rounds,
@@ -115,6 +122,8 @@ impl Measurer {
         if case.kind == Kind::Model {
             // One sample takes as long as many operators, and loading the model longer.
             settings.samples = 1;
+        }
+        if matches!(case.kind, Kind::Model | Kind::Network) {
             patience *= 10;
         }
         let request = Request {
@@ -132,8 +141,7 @@ impl Measurer {
                 break;
             }
             for (worker, samples) in self.workers.iter_mut().zip(&mut samples) {
-                let asked = products || !worker.products_only;
-                if asked && samples.error.is_none() && !samples.absent {
+                if asked(worker.asked) && samples.error.is_none() && !samples.absent {
                     samples.add(worker.ask(&request)?);
                 }
             }
@@ -149,7 +157,7 @@ impl Measurer {
         // Half is read and half is written, four bytes an element.
         let case = Case::device("copy", "f32", &[(bytes as usize / 8).max(1)]);
         let medians = self
-            .samples(&case, false)?
+            .samples(&case, |asked| asked == Asked::Everything)?
             .into_iter()
             .filter_map(|samples| {
                 let times = samples.by_metric.get(&Metric::DeviceUs)?;
@@ -161,7 +169,7 @@ impl Measurer {
     }
 
     fn rows(&mut self, entry: &Entry) -> Result<Vec<Row>> {
-        let samples = self.samples(&entry.case, entry.has_products())?;
+        let samples = self.samples(&entry.case, |asked| entry.is_for(asked))?;
         let names: Vec<_> = self
             .workers
             .iter()
@@ -198,6 +206,7 @@ impl Measurer {
                 Kind::Device => Metric::DeviceUs,
                 Kind::Host => Metric::EnqueueUs,
                 Kind::Model => Metric::Decode,
+                Kind::Network => Metric::ForwardMs,
             });
         }
         let rows = metrics.into_iter().map(|metric| Row {
@@ -221,8 +230,17 @@ impl Measurer {
     }
 }
 
-/// How far results may differ: rounding of the dtype, and what the order of a sum makes of it.
-fn tolerance(dtype: &str) -> f64 {
+/// How far results may differ: rounding of the dtype, and what the order of a sum makes of it; ten times as far where tens of
+/// layers follow one another.
+fn tolerance(case: &Case) -> f64 {
+    let layers = match case.kind {
+        Kind::Network => 10.,
+        _ => 1.,
+    };
+    layers * of_dtype(&case.dtype)
+}
+
+fn of_dtype(dtype: &str) -> f64 {
     match dtype {
         "f64" => 1e-9,
         "f32" => 1e-3,
@@ -253,7 +271,7 @@ fn agreement(case: &Case, ours: &Samples, stock: &Samples) -> Option<Agreement> 
     let worst = difference(&ours.probe, &stock.probe);
     Some(Agreement {
         worst,
-        within: worst <= tolerance(&case.dtype),
+        within: worst <= tolerance(case),
     })
 }
 

@@ -137,7 +137,8 @@ fn summary(results: &Results, reasons: &Reasons) -> String {
     of_copies(results, &mut out);
     of_models_and_host(results, &mut out);
     let checked: Vec<_> = of(results, |row| {
-        row.agreement.is_some() && row.metric != Metric::Prefill
+        let once = !matches!(row.metric, Metric::Prefill | Metric::MemoryMib);
+        row.agreement.is_some() && once
     });
     if !checked.is_empty() {
         let same = checked
@@ -226,7 +227,7 @@ fn of_copies(results: &Results, out: &mut Lines) {
     }
 }
 
-/// What is no kernel's: models, and the host's time.
+/// What is no kernel's: models, networks, and the host's time.
 fn of_models_and_host(results: &Results, out: &mut Lines) {
     for row in of(results, |row| {
         row.case.kind != Kind::Device && row.metric != Metric::FinishedUs

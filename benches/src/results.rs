@@ -31,6 +31,10 @@ pub enum Metric {
     Prefill,
     /// Tokens a second after it.
     Decode,
+    /// Milliseconds of a network's forward pass, from end to end.
+    ForwardMs,
+    /// MiB of the GPU's memory that a network needs at most.
+    MemoryMib,
 }
 
 impl Metric {
@@ -47,6 +51,8 @@ impl Metric {
             Self::FinishedUs => "us, waiting included",
             Self::Prefill => "prefill, tokens/s",
             Self::Decode => "decode, tokens/s",
+            Self::ForwardMs => "ms, end to end",
+            Self::MemoryMib => "MiB in use at most",
         }
     }
 }

@@ -8,6 +8,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use anyhow::{bail, Context, Result};
 use candle_rocm_bench_protocol::{Answer, Request};
 
+use crate::cases::Asked;
+
 /// PyTorch's worker, which needs no file then.
 const TORCH: &str = include_str!("../worker/torch_worker.py");
 
@@ -18,8 +20,8 @@ pub struct Worker {
     pub name: String,
     /// The name of its GPU.
     pub gpu: String,
-    /// Whether only products of matrices are asked of it.
-    pub products_only: bool,
+    /// What it is asked for.
+    pub asked: Asked,
     child: Child,
     requests: ChildStdin,
     answers: BufReader<ChildStdout>,
@@ -57,7 +59,7 @@ impl Worker {
         let mut worker = Self {
             name: name.into(),
             gpu: String::new(),
-            products_only: false,
+            asked: Asked::Everything,
             child,
             requests,
             answers,

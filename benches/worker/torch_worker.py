@@ -464,7 +464,7 @@ def main():
         request = json.loads(line)
         case, settings = request["case"], request["settings"]
         try:
-            if case["kind"] == "host":
+            if case["kind"] in ("host", "network"):
                 raise Absent
             if filler is None:
                 filler = Filler(settings["filler_bytes"])

@@ -11,7 +11,7 @@ pub enum Part {
     Memory,
     /// Tables and traces of what ran.
     Profile,
-    /// Matrix products.
+    /// Matrix products and convolutions.
     Products,
     /// CUDA sources of a user's own.
     OwnCuda,
@@ -47,7 +47,7 @@ impl Part {
             Part::Runtime => "The runtime and AMD's libraries",
             Part::Memory => "Memory and captured steps",
             Part::Profile => "What ran, and for how long",
-            Part::Products => "Matrix products",
+            Part::Products => "Matrix products and convolutions",
             Part::OwnCuda => "CUDA sources of your own",
             Part::Emulator => "The emulated GPU",
             Part::Tests => "Tests and commands of the project",
@@ -134,6 +134,9 @@ variables! {
     BLASLT_LIBRARY "CANDLE_ROCM_BLASLT_LIBRARY" Runtime:
         "a file", "the search in the vendor's folders";
         "The hipBLASLt to load, which `CANDLE_ROCM_GEMM=library` asks first for the products of `cudarc::cublaslt`.";
+    MIOPEN_LIBRARY "CANDLE_ROCM_MIOPEN_LIBRARY" Runtime:
+        "a file", "the search in `ROCM_PATH`, `/opt/rocm` and the system's folders";
+        "The MIOpen to load, where `CANDLE_ROCM_CONV` has it asked for convolutions.";
 
     POOL "CANDLE_ROCM_POOL" Memory:
         "`0`, `1`", "a pool on GPUs, none on the emulator";
@@ -158,10 +161,14 @@ variables! {
         "`own`, `library`, `auto`", "`auto`";
         "Who multiplies matrices: our kernels; the vendor's library, which must then be there; or the faster one \
          where products were timed, else cuBLAS in the `nvidia` runtime and our kernels on AMD GPUs.";
+    CONV "CANDLE_ROCM_CONV" Products:
+        "`own`, `library`, `auto`", "`auto`";
+        "Who makes convolutions: our kernels; MIOpen, which must then be there; or our kernels but where timings \
+         (`CANDLE_ROCM_GEMM_TUNE`) found MIOpen faster.";
     GEMM_TUNE "CANDLE_ROCM_GEMM_TUNE" Products:
         "`1`, `use`", "no timings";
-        "Times the first product of each shape with several kernels and the vendor's library and keeps the \
-         fastest (`1`), or takes what was kept and times nothing (`use`).";
+        "Times the first product of each shape with several kernels and the vendor's library, and the first \
+         convolution by both, and keeps the fastest (`1`), or takes what was kept and times nothing (`use`).";
     GEMM_TUNE_FILE "CANDLE_ROCM_GEMM_TUNE_FILE" Products:
         "a file", "`candle-rocm/gemm.tsv` in `$XDG_CACHE_HOME` or `~/.cache`";
         "The file in which timings are kept.";

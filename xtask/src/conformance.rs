@@ -3,6 +3,10 @@
 //! The sources are copied from cargo's registry into the target folder and built there with Candle's `cuda`
 //! feature on our crates. They reach the emulator as they would reach a GPU: through `libamdhip64.so`.
 //!
+//! Candle's tests of convolutions are built a second time, with its `cudnn`: the feature replaces the way by `im2col`,
+//! which the first build keeps tested. No other test meets what it changes, so the second build has these alone; of the
+//! crates it compiles candle-core and cudarc anew.
+//!
 //! Of candle-flash-attn, whose sources are CUTLASS's, the tests alone are taken: into a package that is written for
 //! them and depends on ours ([`published::tests_of`]).
 
@@ -34,9 +38,31 @@ pub struct Args {
     tests: Vec<String>,
 }
 
+/// What cargo builds of a package.
+#[derive(Clone, Copy)]
+struct Built {
+    /// Said beside the package's name.
+    with: &'static str,
+    arguments: &'static [&'static str],
+}
+
+/// All tests, as users build for a GPU.
+const ALL: Built = Built {
+    with: "",
+    arguments: &["--lib", "--tests", "--features", "cuda"],
+};
+
+/// The tests of convolutions, with Candle's `cudnn`.
+const CONVOLUTIONS: Built = Built {
+    with: ", cudnn",
+    arguments: &["--test", "conv_tests", "--features", "cudnn"],
+};
+
 /// One of Candle's packages.
+#[derive(Clone, Copy)]
 struct Package {
     name: &'static str,
+    built: Built,
     /// How many of its tests use a GPU. Fewer found means that they are not recognised any more.
     gpu_tests: usize,
     /// Where its tests are, as a workspace of its own.
@@ -44,38 +70,63 @@ struct Package {
 }
 
 /// Candle's packages with GPU tests, of the locked version 0.11.1: 83 made by `test_device!` and 30 of quantised
-/// tensors in the first, 10 in the second, all 6 of the third.
-const PACKAGES: [Package; 3] = [
+/// tensors in the first, 10 in the second; 9 of convolutions; all 6 of flash attention. No test of candle-nn convolves
+/// on a GPU.
+const PACKAGES: [Package; 4] = [
     Package {
         name: "candle-core",
+        built: ALL,
         gpu_tests: 113,
         fetch: published::source_of,
     },
     Package {
         name: "candle-nn",
+        built: ALL,
         gpu_tests: 10,
         fetch: published::source_of,
     },
     Package {
+        name: "candle-core",
+        built: CONVOLUTIONS,
+        gpu_tests: 9,
+        fetch: published::source_of,
+    },
+    Package {
         name: "candle-flash-attn",
+        built: ALL,
         gpu_tests: 6,
         fetch: published::tests_of,
     },
 ];
 
 /// The same of Candle 0.10.2, whose flash attention we have none for.
-const OLDER: [Package; 2] = [
+const OLDER: [Package; 3] = [
     Package {
         name: "candle-core",
+        built: ALL,
         gpu_tests: 101,
         fetch: |name| published::copy_of(name, "0.10.2"),
     },
     Package {
         name: "candle-nn",
+        built: ALL,
         gpu_tests: 9,
         fetch: |name| published::copy_of(name, "0.10.2"),
     },
+    Package {
+        name: "candle-core",
+        built: CONVOLUTIONS,
+        gpu_tests: 8,
+        fetch: |name| published::copy_of(name, "0.10.2"),
+    },
 ];
+
+impl Package {
+    /// Its name, and what it is built with where that is not the rule.
+    fn title(&self) -> String {
+        format!("{}{}", self.name, self.built.with)
+    }
+}
 
 /// A test by Candle's naming: `test_device!` makes `x_gpu`, others have `cuda` in their names; all of flash attention
 /// do.
@@ -211,12 +262,13 @@ fn run_packages(
     filters: &[String],
 ) -> Result<()> {
     let mut report = Vec::new();
-    for package in packages {
+    let titles = packages.iter().map(Package::title).collect::<Vec<_>>();
+    for (package, title) in packages.iter().zip(&titles) {
         let folder = (package.fetch)(package.name)?;
-        let programs = build(&folder, on)?;
+        let programs = build(&folder, on, package.built)?;
         for (number, arch) in archs.iter().enumerate() {
             let gpu_only = gpu_only || number > 0;
-            eprintln!("\n{} on {arch}", package.name);
+            eprintln!("\n{title} on {arch}");
             let start = Instant::now();
             let mut outcomes: BTreeMap<bool, Outcome> = BTreeMap::new();
             for program in &programs {
@@ -234,14 +286,13 @@ fn run_packages(
             let gpu = outcomes.remove(&true).unwrap_or_default();
             if filters.is_empty() && gpu.ran() < package.gpu_tests {
                 bail!(
-                    "{} has {} tests that use a GPU, and only {} ran on {arch}",
-                    package.name,
+                    "{title} has {} tests that use a GPU, and only {} ran on {arch}",
                     package.gpu_tests,
                     gpu.ran()
                 );
             }
             let others = outcomes.remove(&false).unwrap_or_default();
-            report.push((package.name, arch, gpu, others));
+            report.push((title.as_str(), arch, gpu, others));
         }
     }
     print(&report)
@@ -276,9 +327,9 @@ pub fn print(report: &[(&str, &String, Outcome, Outcome)]) -> Result<()> {
 pub const OPTIMISED: &str = "profile.dev.opt-level=1";
 
 /// The package's test programs, built on our crates.
-fn build(folder: &Path, on: &On) -> Result<Vec<PathBuf>> {
+fn build(folder: &Path, on: &On, built: Built) -> Result<Vec<PathBuf>> {
     let target = cargo::target_folder().join("conformance").join(on.folder);
-    let mut command = build_command(&["--features", "cuda"], &on.replaced, &target);
+    let mut command = build_command(built.arguments, &on.replaced, &target);
     let programs = cargo::build(command.current_dir(folder))?.into_iter();
     let programs: Vec<PathBuf> = programs.map(|(_, file)| file).collect();
     if programs.is_empty() {
@@ -290,9 +341,7 @@ fn build(folder: &Path, on: &On) -> Result<Vec<PathBuf>> {
 /// A command that builds a package's test programs with these crates in place of published ones.
 fn build_command(arguments: &[&str], replaced: &[(&str, PathBuf)], target: &Path) -> Command {
     // Unoptimised tests would spend their time in Candle's CPU code.
-    let tests = [
-        "test", "--lib", "--tests", "--no-run", "--config", OPTIMISED,
-    ];
+    let tests = ["test", "--no-run", "--config", OPTIMISED];
     let kind = [&tests, arguments].concat();
     cargo_command(&kind, replaced, target)
 }

@@ -80,6 +80,8 @@ struct Program {
     is_test: bool,
     /// Feature `nvidia` of the package.
     nvidia: bool,
+    /// Feature `cudnn` of the package: of ours our convolutions, of stock Candle's cuDNN.
+    cudnn: bool,
     /// Its file in the folder.
     file: &'static str,
 }
@@ -92,6 +94,7 @@ const fn test(package: &'static str, target: &'static str, file: &'static str) -
         target,
         is_test: true,
         nvidia: true,
+        cudnn: false,
         file,
     }
 }
@@ -110,6 +113,7 @@ const fn program(
         target,
         is_test: false,
         nvidia: matches!(candle, Candle::Ours),
+        cudnn: false,
         file,
     }
 }
@@ -121,7 +125,31 @@ const fn cuda_program(package: &'static str, target: &'static str, file: &'stati
     }
 }
 
-const PROGRAMS: [Program; 26] = [
+const fn with_cudnn(program: Program, file: &'static str) -> Program {
+    Program {
+        cudnn: true,
+        file,
+        ..program
+    }
+}
+
+const OUR_WORKER: Program = program(
+    &[Part::Bench],
+    Candle::Ours,
+    "candle-rocm-bench-worker",
+    "candle-rocm-bench-worker",
+    "candle-rocm-bench-worker",
+);
+
+const STOCK_WORKER: Program = program(
+    &[Part::Bench],
+    Candle::Stock,
+    "stock-bench-worker",
+    "stock-bench-worker",
+    "stock-bench-worker",
+);
+
+const PROGRAMS: [Program; 28] = [
     Program {
         parts: &[Part::Tests, Part::Sanitize],
         ..test("candle-rocm-tests", "op_matrix", "tests/op_matrix")
@@ -189,13 +217,8 @@ const PROGRAMS: [Program; 26] = [
             "compare",
         )
     },
-    program(
-        &[Part::Bench],
-        Candle::Ours,
-        "candle-rocm-bench-worker",
-        "candle-rocm-bench-worker",
-        "candle-rocm-bench-worker",
-    ),
+    OUR_WORKER,
+    with_cudnn(OUR_WORKER, "candle-rocm-bench-worker-cudnn"),
     program(
         &[Part::Bench],
         Candle::Ours,
@@ -203,13 +226,8 @@ const PROGRAMS: [Program; 26] = [
         "gpu_mm",
         "gpu_mm",
     ),
-    program(
-        &[Part::Bench],
-        Candle::Stock,
-        "stock-bench-worker",
-        "stock-bench-worker",
-        "stock-bench-worker",
-    ),
+    STOCK_WORKER,
+    with_cudnn(STOCK_WORKER, "stock-bench-worker-cudnn"),
 ];
 
 /// Build, collect, and run unless only the build was asked for.
@@ -222,12 +240,18 @@ pub fn run(args: &Args) -> Result<()> {
         Some(folder) => std::env::current_dir()?.join(folder),
         None => cargo::target_folder().join("nvidia"),
     };
+    let cudnn = library("libcudnn.so");
     for program in &PROGRAMS {
-        if program.parts.iter().any(|part| wanted(*part)) {
-            let built = build(program, &arch)
-                .with_context(|| format!("building {} of {}", program.target, program.package))?;
-            collect(&built, &folder.join(program.file))?;
+        if !program.parts.iter().any(|part| wanted(*part)) {
+            continue;
         }
+        if let (Candle::Stock, true, Err(error)) = (program.candle, program.cudnn, &cudnn) {
+            eprintln!("\n{} is left out: {error}", program.file);
+            continue;
+        }
+        let built = build(program, &arch)
+            .with_context(|| format!("building {} of {}", program.target, program.package))?;
+        collect(&built, &folder.join(program.file))?;
     }
     let script = folder.join("run.sh");
     fs::write(&script, SCRIPT).with_context(|| format!("writing {}", script.display()))?;
@@ -288,7 +312,9 @@ fn check_tools(arch: &str, runs: bool, wanted: impl Fn(Part) -> bool) -> Result<
         tool(
             "libcuda.so",
             "which stock Candle's programs are linked with",
-            libcuda(),
+            library("libcuda.so").map_err(|error| {
+                format!("{error}; install NVIDIA's driver or the toolkit, or leave out parity and bench")
+            }),
         );
         let workspace = stock_folder();
         let found = workspace.join("Cargo.toml").is_file();
@@ -314,8 +340,9 @@ fn check_tools(arch: &str, runs: bool, wanted: impl Fn(Part) -> bool) -> Result<
     Ok(())
 }
 
-/// The driver's library, or the toolkit's stand-in for it, which is enough to link.
-fn libcuda() -> Result<PathBuf, String> {
+/// A library that stock Candle is linked with: the system's, the toolkit's, or its stand-in for the driver's, which is
+/// enough to link.
+fn library(name: &str) -> Result<PathBuf, String> {
     let toolkit = cuda::toolkit().map(|toolkit| toolkit.join("lib64"));
     let stubs = toolkit.iter().map(|lib| lib.join("stubs"));
     let system = [
@@ -324,15 +351,15 @@ fn libcuda() -> Result<PathBuf, String> {
         "/usr/lib64",
         "/usr/lib",
     ];
+    let searched = std::env::var_os("LIBRARY_PATH").unwrap_or_default();
     let folders = system.iter().map(PathBuf::from);
     let mut found = folders
+        .chain(std::env::split_paths(&searched))
         .chain(toolkit.iter().cloned())
         .chain(stubs)
-        .map(|folder| folder.join("libcuda.so"));
+        .map(|folder| folder.join(name));
     found.find(|path| path.is_file()).ok_or_else(|| {
-        "not in the system's folders, nor in lib64/stubs of the CUDA toolkit; install NVIDIA's driver or the toolkit, or \
-         leave out parity and bench"
-            .to_owned()
+        format!("{name} is not in the system's folders, LIBRARY_PATH, or lib64 and lib64/stubs of the CUDA toolkit")
     })
 }
 
@@ -350,8 +377,10 @@ fn build(program: &Program, arch: &str) -> Result<PathBuf> {
     } else {
         command.args(["--release", "--bin", program.target]);
     }
-    if program.nvidia {
-        command.args(["--features", "nvidia"]);
+    for (is_on, feature) in [(program.nvidia, "nvidia"), (program.cudnn, "cudnn")] {
+        if is_on {
+            command.args(["--features", feature]);
+        }
     }
     match program.candle {
         Candle::Ours => command.env("CANDLE_ROCM_ARCHS", arch),

@@ -143,6 +143,14 @@ bench() {
     if [ -x "$here/stock-bench-worker" ]; then
         arguments+=(--stock "$here/stock-bench-worker")
     fi
+    # Networks and convolutions by the other way: our own kernels, and cuDNN, which may be missing here.
+    local ours=$here/candle-rocm-bench-worker-cudnn stock=$here/stock-bench-worker-cudnn
+    if [ -x "$ours" ]; then
+        arguments+=(--beside "ours-cudnn:$ours")
+    fi
+    if [ -x "$stock" ] && ! ldd "$stock" | grep -q 'not found'; then
+        arguments+=(--beside "stock-cudnn:$stock")
+    fi
     if "${PYTHON:-python3}" -c 'import torch' 2>/dev/null; then
         arguments+=(--torch "${PYTHON:-python3}")
     fi

@@ -17,6 +17,8 @@ pub enum Kind {
     Host,
     /// Tokens a second of a language model.
     Model,
+    /// A network's forward pass from end to end, and its memory.
+    Network,
 }
 
 /// One thing to measure.
@@ -28,7 +30,7 @@ pub struct Case {
     pub op: String,
     /// `f32` and so on, or a format of quantised weights such as `q4_K`.
     pub dtype: String,
-    /// Of the first input; of products `[batch, m, n, k]`; of models none.
+    /// Of the first input; of products `[batch, m, n, k]`; of models none; of networks those of the input.
     pub dims: Vec<usize>,
 }
 
@@ -135,6 +137,8 @@ pub enum Answer {
     Host(HostTimes),
     /// To [`Kind::Model`].
     Model(ModelSpeeds),
+    /// To [`Kind::Network`].
+    Network(NetworkRuns),
     /// The worker has no such operator, dtype or kind of measurement, as PyTorch's has not all of Candle's.
     Absent,
     /// The case cannot be run, and why.
@@ -179,6 +183,20 @@ pub struct ModelSpeeds {
     pub tokens: Vec<u32>,
     /// Whether every run gave the same tokens.
     pub repeatable: bool,
+}
+
+/// A network's forward pass.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NetworkRuns {
+    /// Milliseconds of one, the GPU waited for before and after.
+    pub ms: Vec<f64>,
+    /// Bytes of the GPU's memory that network and forward pass need at most, kernels and libraries among them.
+    pub memory: u64,
+    /// Some values of the result, spread over it, to compare workers by.
+    pub probe: Vec<f64>,
+    /// Where the result of a small network differs from the CPU's, and how.
+    #[serde(default)]
+    pub wrong: Option<String>,
 }
 
 #[cfg(test)]

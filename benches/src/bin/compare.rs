@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure, Context, Result};
 use candle_rocm_bench_protocol::Settings;
-use candle_rocm_benches::cases::{self, Entry};
+use candle_rocm_benches::cases::{self, Asked, Entry};
 use candle_rocm_benches::measure::{Measurer, Plan};
 use candle_rocm_benches::reasons::Reasons;
 use candle_rocm_benches::results::{Results, OURS, STOCK};
@@ -55,10 +55,14 @@ struct Run {
     /// A Python that has PyTorch.
     #[arg(long, value_name = "PYTHON")]
     torch: Option<OsString>,
-    /// A further column for products of matrices, their host cost, and models, from our worker with a variable set, such as
-    /// `own:CANDLE_ROCM_GEMM=own`.
+    /// A further column for products of matrices, their host cost, convolutions, models and networks, from our worker with a
+    /// variable set, such as `own:CANDLE_ROCM_GEMM=own`.
     #[arg(long, value_name = "NAME:VARIABLE=VALUE", value_parser = variant)]
     variant: Vec<(String, String, String)>,
+    /// A further column for convolutions and networks, from a worker that makes them in another way, such as
+    /// `stock-cudnn:PATH`.
+    #[arg(long, value_name = "NAME:PROGRAM", value_parser = beside)]
+    beside: Vec<(String, PathBuf)>,
     /// Only cases whose "operator dtype shape" fits this regular expression.
     #[arg(long, default_value = "")]
     filter: Regex,
@@ -104,6 +108,12 @@ fn variant(text: &str) -> Result<(String, String, String), String> {
         Some((name.to_owned(), variable.to_owned(), value.to_owned()))
     });
     parts.ok_or_else(|| format!("`{text}` is not NAME:VARIABLE=VALUE"))
+}
+
+fn beside(text: &str) -> Result<(String, PathBuf), String> {
+    let parts = text.split_once(':');
+    let parts = parts.map(|(name, program)| (name.to_owned(), PathBuf::from(program)));
+    parts.ok_or_else(|| format!("`{text}` is not NAME:PROGRAM"))
 }
 
 fn main() -> Result<()> {
@@ -161,7 +171,12 @@ impl Run {
         for (name, variable, value) in &self.variant {
             let setting = [(variable.clone(), value.clone())];
             let mut worker = Worker::start(name, &ours, &setting)?;
-            worker.products_only = true;
+            worker.asked = Asked::Products;
+            workers.push(worker);
+        }
+        for (name, program) in &self.beside {
+            let mut worker = Worker::start(name, program, &[])?;
+            worker.asked = Asked::Convolutions;
             workers.push(worker);
         }
         if let Some(python) = &self.torch {

@@ -16,6 +16,7 @@ pub enum Range {
 }
 
 /// Uniform random numbers, on a device.
+#[derive(Clone)]
 pub struct Block {
     device: Device,
     signed: Tensor,

@@ -12,6 +12,7 @@ mod gpu;
 #[cfg(feature = "session")]
 mod memory;
 mod models;
+mod networks;
 mod operator;
 mod operators;
 #[cfg(feature = "session")]
@@ -36,6 +37,7 @@ enum Prepared {
     Device(prepared::Prepared),
     Host(chain::Chain),
     Model(Box<models::Model>),
+    Network(Box<networks::Network>),
 }
 
 /// Whether Candle has nothing of the kind.
@@ -71,6 +73,7 @@ impl Worker {
             }
             Prepared::Host(chain) => Answer::Host(chain.measure(&self.gpu, settings)?),
             Prepared::Model(model) => Answer::Model(model.measure(&self.gpu, settings)?),
+            Prepared::Network(network) => Answer::Network(network.measure(&self.gpu, settings)?),
         };
         self.last = Some((case.clone(), prepared));
         Ok(answer)
@@ -82,6 +85,7 @@ impl Worker {
             Kind::Device => Prepared::Device(prepared::prepare(&mut self.gpu, case, settings)?),
             Kind::Host => Prepared::Host(chain::prepare(&self.gpu, case)?),
             Kind::Model => Prepared::Model(Box::new(models::prepare(&self.gpu, case)?)),
+            Kind::Network => Prepared::Network(Box::new(networks::prepare(&mut self.gpu, case)?)),
         })
     }
 }

@@ -138,7 +138,7 @@ pub fn prepare(gpu: &Gpu, case: &Case) -> Result<Model> {
 struct RandomWeights<'a>(&'a Block);
 
 /// A number for a name, the same everywhere.
-fn seed_of(name: &str) -> usize {
+pub fn seed_of(name: &str) -> usize {
     let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     (name.bytes().fold(0xcbf2_9ce4_8422_2325, hash) >> 20) as usize
 }

@@ -147,13 +147,20 @@ impl Prepared {
     }
 }
 
-fn dtype(name: &str) -> Result<DType> {
+/// The dtype of this name.
+///
+/// # Errors
+/// There is none.
+pub fn dtype(name: &str) -> Result<DType> {
     name.parse()
         .with_context(|| format!("no dtype is called {name}"))
 }
 
 /// Values spread over the result, as f64.
-fn probe(result: &Tensor) -> Result<Vec<f64>> {
+///
+/// # Errors
+/// Candle's; one of them is no number.
+pub fn probe(result: &Tensor) -> Result<Vec<f64>> {
     let flat = result.flatten_all()?;
     let count = flat.elem_count();
     let take = count.min(PROBE);

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use candle_rocm_bench_protocol::{Answer, Case, Kind, Request, Settings};
-use candle_rocm_benches::cases;
+use candle_rocm_benches::cases::{self, Group};
 use candle_rocm_benches::measure::{Measurer, Plan};
 use candle_rocm_benches::results::OURS;
 use candle_rocm_benches::worker::Worker;
@@ -16,15 +16,16 @@ fn worker() -> Worker {
     Worker::start(OURS, program, &emulator).unwrap()
 }
 
-/// The worker itself compares small results with Candle's CPU backend.
-#[test]
-fn every_operator_link_and_model_is_measured() {
+/// Measures the small cases of the groups that are wanted. The worker itself compares small results with Candle's CPU
+/// backend.
+fn measure(is_wanted: impl Fn(Group) -> bool) {
     let plan = Plan {
         settings: Settings::emulator(),
         rounds: 1,
         patience: Duration::ZERO,
     };
-    let entries = cases::smallest();
+    let mut entries = cases::smallest();
+    entries.retain(|entry| is_wanted(entry.group));
     let mut failed = Vec::new();
     let mut rows = 0;
     let mut measurer = Measurer::new(vec![worker()], plan);
@@ -41,8 +42,19 @@ fn every_operator_link_and_model_is_measured() {
         })
         .unwrap();
     assert!(failed.is_empty(), "{}", failed.join("\n"));
-    // A chain has two figures and so has a model.
+    // A chain has two figures, and so have a model and a network.
     assert!(rows > entries.len());
+}
+
+#[test]
+fn every_operator_link_and_model_is_measured() {
+    measure(|group| group != Group::Networks);
+}
+
+/// By `im2col`, or in builds with the feature `cudnn` by our own convolutions.
+#[test]
+fn small_networks_compute_what_the_cpu_does() {
+    measure(|group| group == Group::Networks);
 }
 
 /// A wrong request is answered, and the worker lives on.
@@ -64,6 +76,13 @@ fn what_cannot_be_measured_is_an_error_in_the_answer() {
                 ..Case::device("llama-9000b", "f16", &[])
             },
             "llama-9000b",
+        ),
+        (
+            Case {
+                kind: Kind::Network,
+                ..Case::device("resnet9000", "f16", &[1, 3, 8, 8])
+            },
+            "resnet9000",
         ),
     ] {
         match ask(case) {

@@ -110,6 +110,20 @@ pub(crate) fn symbol(library: &'static Library, name: &str) -> Option<NonNull<c_
     NonNull::new(unsafe { symbol.into_raw() }.into_raw())
 }
 
+/// Looks up a function by its C name; the error is that name.
+///
+/// # Safety
+/// `F` is the type of the C function that has this name, as a function pointer.
+pub(crate) unsafe fn function<F: Copy>(
+    library: &'static Library,
+    name: &'static str,
+) -> Result<F, &'static str> {
+    const { assert!(std::mem::size_of::<F>() == std::mem::size_of::<*mut c_void>()) };
+    let pointer = symbol(library, name).ok_or(name)?;
+    // SAFETY: a function pointer by the caller's promise, which has the size of an address.
+    Ok(unsafe { std::mem::transmute_copy(&pointer) })
+}
+
 fn non_empty(variable: &str) -> Option<OsString> {
     std::env::var_os(variable).filter(|value| !value.is_empty())
 }

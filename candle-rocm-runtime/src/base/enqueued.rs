@@ -14,6 +14,8 @@ pub struct Enqueued {
     pub kernels: Vec<String>,
     /// Matrix products by a library (rocBLAS, cuBLAS), whose kernels have no names here.
     pub library_products: usize,
+    /// Convolutions by a library (MIOpen), likewise.
+    pub library_convolutions: usize,
     /// Copies between host and GPUs, or within them.
     pub copies: usize,
     /// Memory set to zero.
@@ -25,12 +27,14 @@ pub struct Enqueued {
 impl Enqueued {
     /// How many there are in all.
     pub fn count(&self) -> usize {
-        self.kernels.len() + self.library_products + self.copies + self.fills + self.graphs
+        let by_libraries = self.library_products + self.library_convolutions;
+        self.kernels.len() + by_libraries + self.copies + self.fills + self.graphs
     }
 
     fn add(&mut self, other: Self) {
         self.kernels.extend(other.kernels);
         self.library_products += other.library_products;
+        self.library_convolutions += other.library_convolutions;
         self.copies += other.copies;
         self.fills += other.fills;
         self.graphs += other.graphs;

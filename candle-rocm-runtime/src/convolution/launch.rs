@@ -5,6 +5,7 @@ use candle_rocm_kernels::{convolution, CONVOLUTION};
 
 use super::arguments::ConvolutionArguments;
 use super::description::{Convolution, Epilogue, Operands, Operation};
+use super::library;
 use super::plan::{is_within, Kernel};
 use super::product;
 use super::transpose::Transpose;
@@ -82,16 +83,38 @@ pub unsafe fn convolve(
         if of.is_empty() {
             return Ok(());
         }
-        if let Some((problem, follows)) = product::of(of, operands, epilogue) {
-            // SAFETY: the caller's promise: the matrices are the tensors.
-            return unsafe { gemm_with_epilogue(stream, &problem, &follows) };
+        // SAFETY: the caller's promise.
+        let own = || unsafe { by_own_kernels(stream, &key, operands, epilogue) };
+        if let Some(library) = library::of(device)? {
+            // SAFETY: the caller's promise.
+            if unsafe { library.convolve(stream, of, operands, epilogue, &own) }? {
+                return Ok(());
+            }
         }
-        let make = || prepare(stream, of, operands, epilogue, None);
-        let plan = PLANS.get_or_make(device, &key, make)?;
-        // SAFETY: the caller's promise, of the same shapes and alignments.
-        unsafe { plan.launch(stream, of, operands, epilogue) }
+        own()
     };
     give().map_err(|error: Error| error.context(of))
+}
+
+/// A checked convolution by our own kernels: as a product, or by the plan for it.
+///
+/// # Safety
+/// As [`convolve`].
+unsafe fn by_own_kernels(
+    stream: &Stream,
+    key: &Key,
+    operands: &Operands,
+    epilogue: &Epilogue,
+) -> Result<()> {
+    let of = &key.of;
+    if let Some((problem, follows)) = product::of(of, operands, epilogue) {
+        // SAFETY: the caller's promise: the matrices are the tensors.
+        return unsafe { gemm_with_epilogue(stream, &problem, &follows) };
+    }
+    let make = || prepare(stream, of, operands, epilogue, None);
+    let plan = PLANS.get_or_make(stream.context().device(), key, make)?;
+    // SAFETY: the caller's promise, of the same shapes and alignments.
+    unsafe { plan.launch(stream, of, operands, epilogue) }
 }
 
 /// Gives a convolution to the stream by this kernel, one of [`kernels`].

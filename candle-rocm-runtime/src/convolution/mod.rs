@@ -7,11 +7,14 @@
 //! | as kernels are told it | `arguments` |
 //! | which kernel, in how many splits of k | [`plan`] |
 //! | the launch | [`convolve`] |
+//! | MIOpen in our kernels' place, where it is chosen | [`library`] |
 //! | Candle's launches of transposed convolutions | `transposed` |
 
 mod arguments;
+mod choice;
 pub mod description;
 mod launch;
+pub mod library;
 pub mod plan;
 mod product;
 mod transpose;

@@ -106,6 +106,6 @@ impl Tuning {
 }
 
 /// Whether timings choose, so that a library may be worth loading that is no default.
-pub(super) fn timings_choose() -> Result<bool> {
+pub(crate) fn timings_choose() -> Result<bool> {
     Ok(Tuning::current()? != Tuning::Off)
 }

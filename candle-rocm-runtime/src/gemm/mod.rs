@@ -37,6 +37,7 @@ mod ways;
 pub use crate::plan::gpu::Gpu;
 pub use arguments::{Arguments, MatmulArguments};
 pub use candle_rocm_kernels::order::{Divisor, TileOrder};
+pub(crate) use choice::timings_choose;
 pub use epilogue::{Activation, Epilogue, Residual};
 pub use multiply::{gemm_strided_batched, gemm_with_epilogue};
 pub use prepared::launch_plan;

@@ -16,6 +16,8 @@ pub(crate) enum Work<'a> {
     Fill { bytes: usize },
     /// A product by a library, whose kernels have no names here.
     Product { library: &'static str },
+    /// A convolution by a library, likewise.
+    Convolution { library: &'static str },
     /// A whole graph.
     Graph,
 }
@@ -28,6 +30,7 @@ impl Work<'_> {
             Work::Copy { name, .. } => Cow::Borrowed(name),
             Work::Fill { .. } => Cow::Borrowed("fill"),
             Work::Product { library } => Cow::Owned(format!("product by {library}")),
+            Work::Convolution { library } => Cow::Owned(format!("convolution by {library}")),
             Work::Graph => Cow::Borrowed("graph"),
         }
     }

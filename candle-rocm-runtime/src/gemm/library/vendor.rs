@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use crate::base::dynamic_library;
+pub(super) use crate::base::dynamic_library::function;
 use crate::base::hip::types::hipStream_t;
 use crate::gemm::problem::GemmProblem;
 
@@ -123,20 +123,6 @@ pub(super) trait Vendor: Send + Sync {
 
     /// What the failure means, and the vendor's name for it.
     fn failure(&self, status: Status) -> (Failure, &'static str);
-}
-
-/// Looks up a function by its C name; the error is that name.
-///
-/// # Safety
-/// `F` is the type of the C function that has this name, as a function pointer.
-pub(super) unsafe fn function<F: Copy>(
-    library: &'static libloading::Library,
-    name: &'static str,
-) -> Result<F, &'static str> {
-    const { assert!(std::mem::size_of::<F>() == std::mem::size_of::<*mut c_void>()) };
-    let pointer = dynamic_library::symbol(library, name).ok_or(name)?;
-    // SAFETY: a function pointer by the caller's promise, which has the size of an address.
-    Ok(unsafe { std::mem::transmute_copy(&pointer) })
 }
 
 /// A factor in the type that the library reads it in.

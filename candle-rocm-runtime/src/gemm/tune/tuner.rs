@@ -356,6 +356,7 @@ fn describe_gpu(device: &Arc<Device>) -> Result<String> {
         candle_rocm_kernels::GEMM,
         candle_rocm_kernels::MATMUL,
         candle_rocm_kernels::GROUPED,
+        candle_rocm_kernels::CONVOLUTION,
     ];
     for module in modules {
         let object = module

@@ -1,0 +1,50 @@
+//! What the environment asks for: who makes convolutions.
+
+use std::str::FromStr;
+use std::sync::OnceLock;
+
+use crate::base::error::{Error, Result};
+
+/// The variable that says who makes convolutions.
+pub const CONV_VARIABLE: &str = candle_rocm_variables::CONV.name;
+
+/// The variable that names the MIOpen to load, and the only place then looked at.
+pub const LIBRARY_VARIABLE: &str = candle_rocm_variables::MIOPEN_LIBRARY.name;
+
+/// Who makes convolutions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ConvChoice {
+    /// Our own kernels.
+    Own,
+    /// MIOpen; that there is none is an error.
+    Library,
+    /// Our own kernels, but where timings found MIOpen faster.
+    Auto,
+}
+
+impl FromStr for ConvChoice {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "own" => Ok(Self::Own),
+            "library" => Ok(Self::Library),
+            "auto" | "" => Ok(Self::Auto),
+            _ => Err(Error::invalid(format!(
+                "{CONV_VARIABLE}={text}: the choices are own, library and auto"
+            ))),
+        }
+    }
+}
+
+impl ConvChoice {
+    /// What the environment asks for, read once.
+    ///
+    /// # Errors
+    /// The variable has another value.
+    pub fn current() -> Result<Self> {
+        static CHOICE: OnceLock<Result<ConvChoice>> = OnceLock::new();
+        let read = || std::env::var(CONV_VARIABLE).unwrap_or_default();
+        CHOICE.get_or_init(|| read().trim().parse()).clone()
+    }
+}
