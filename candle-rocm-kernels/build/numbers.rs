@@ -44,6 +44,11 @@ const NUMBERS: &[(&str, &str, &[&str])] = &[
         &["EXPERTS_ROWS", "EXPERTS_GROUP_BITS"],
     ),
     ("long_fold", "reduce/long_fold.cuh", &["MOST_COLUMNS"]),
+    (
+        "communication",
+        "communication/problem.cuh",
+        &["ReduceOp", "COMMUNICATION_THREADS"],
+    ),
 ];
 
 /// Writes `numbers.rs` to `out`: a constant for each.

@@ -33,6 +33,7 @@ const STRUCTS: &[(&str, &[&str])] = &[
     ("attention/backward.cuh", &["AttentionGradients"]),
     ("attention/decode_problem.cuh", &["AttendProblem"]),
     ("losses/problem.cuh", &["CrossEntropyProblem"]),
+    ("communication/problem.cuh", &["CommunicationProblem"]),
     (
         "optimizers/tensors.cuh",
         &["OptimizerTensor", "OptimizerStep"],

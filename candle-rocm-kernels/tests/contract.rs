@@ -8,9 +8,9 @@ mod support;
 
 use candle_rocm_kernels as kernels;
 use kernels::arguments::{
-    Layout, ATTEND_PROBLEM, ATTENTION_GRADIENTS, ATTENTION_PROBLEM, CONVOLUTION_PROBLEM,
-    CROSS_ENTROPY_PROBLEM, DNN_POOLING, DNN_PROBLEM, GEMM_PROBLEM, GROUPED_PROBLEM, MATMUL_PROBLEM,
-    OPTIMIZER_STEP,
+    Layout, ATTEND_PROBLEM, ATTENTION_GRADIENTS, ATTENTION_PROBLEM, COMMUNICATION_PROBLEM,
+    CONVOLUTION_PROBLEM, CROSS_ENTROPY_PROBLEM, DNN_POOLING, DNN_PROBLEM, GEMM_PROBLEM,
+    GROUPED_PROBLEM, MATMUL_PROBLEM, OPTIMIZER_STEP,
 };
 use kernels::{dtypes, Module};
 use std::collections::{BTreeMap, BTreeSet};
@@ -1168,6 +1168,31 @@ fn dnn_has_every_layer_of_every_float() {
                 false => &DNN_PROBLEM,
             };
             assert_eq!(kernel.arguments, [by_value(problem)], "{name} for {arch}");
+            assert_eq!(kernel.max_workgroup, 256, "{name} for {arch}");
+        }
+        let found: BTreeSet<String> = found.into_keys().collect();
+        assert_eq!(found, expected, "kernels for {arch}");
+    }
+}
+
+/// Collectives: NCCL's types have reductions.
+#[test]
+fn communication_has_a_reduction_of_every_type() {
+    let dtypes = [
+        "i8", "u8", "i32", "u32", "i64", "u64", "bf16", "f16", "f32", "f64",
+    ];
+    let reductions = dtypes.map(|dtype| format!("communication_reduce_{dtype}"));
+    let others = ["communication_publish", "communication_gather"].map(String::from);
+    let expected: BTreeSet<String> = reductions.into_iter().chain(others).collect();
+    let gpus = kernels::architectures().iter();
+    for arch in gpus.filter(|arch| arch.starts_with("gfx")) {
+        let code = kernels::COMMUNICATION
+            .code_object(arch)
+            .expect("an embedded architecture");
+        let found = support::kernels(&code);
+        for (name, kernel) in &found {
+            let problem = [by_value(&COMMUNICATION_PROBLEM)];
+            assert_eq!(kernel.arguments, problem, "{name} for {arch}");
             assert_eq!(kernel.max_workgroup, 256, "{name} for {arch}");
         }
         let found: BTreeSet<String> = found.into_keys().collect();

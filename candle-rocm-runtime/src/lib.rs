@@ -20,7 +20,8 @@
 //!     replace; [`quantized`]: products of quantised matrices;
 //! 12. [`graph`]: captured work; [`random`], our own generator; [`blas`] and [`rng`] give cuBLAS's and cuRAND's shape;
 //!     [`foreign`]: launches from C functions; [`blas_lt`] gives cuBLASLt's, [`dnn`] cuDNN's and
-//!     [`driver_api`] the driver's, [`raw_handles`] by HIP's handles; linked: CUDA's runtime for C++ that a program links.
+//!     [`driver_api`] the driver's, [`raw_handles`] by HIP's handles, [`communication`] NCCL's; linked: CUDA's runtime for C++
+//!     that a program links.
 //!
 //! A type of a lower layer gets methods on upper ones: [`Device::pool`] is in the pool's file, [`Stream::launch_builder`]
 //! in the launches'. What belongs to a GPU is kept by its owner, not by [`Device`].
@@ -51,6 +52,7 @@
 mod base;
 pub mod blas;
 pub mod blas_lt;
+pub mod communication;
 pub mod convolution;
 pub mod device;
 pub mod dnn;

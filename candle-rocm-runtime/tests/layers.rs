@@ -41,6 +41,7 @@ const LAYERS: &[Layer<'static>] = &[
     ("blas", &["blas"]),
     ("rng", &["rng"]),
     ("foreign", &["foreign"]),
+    ("communication", &["communication"]),
     ("blas_lt", &["blas_lt"]),
     ("dnn", &["dnn"]),
     ("driver_api", &["driver_api"]),

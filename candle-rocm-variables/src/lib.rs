@@ -13,6 +13,8 @@ pub enum Part {
     Profile,
     /// Matrix products and convolutions.
     Products,
+    /// Collectives over several GPUs.
+    Communication,
     /// CUDA sources of a user's own.
     OwnCuda,
     /// The emulated GPU.
@@ -27,12 +29,13 @@ pub enum Part {
 
 impl Part {
     /// Every part, in the order of the page.
-    pub const ALL: [Part; 10] = [
+    pub const ALL: [Part; 11] = [
         Part::Build,
         Part::Runtime,
         Part::Memory,
         Part::Profile,
         Part::Products,
+        Part::Communication,
         Part::OwnCuda,
         Part::Emulator,
         Part::Others,
@@ -48,6 +51,7 @@ impl Part {
             Part::Memory => "Memory and captured steps",
             Part::Profile => "What ran, and for how long",
             Part::Products => "Matrix products and convolutions",
+            Part::Communication => "Several GPUs",
             Part::OwnCuda => "CUDA sources of your own",
             Part::Emulator => "The emulated GPU",
             Part::Tests => "Tests and commands of the project",
@@ -173,6 +177,17 @@ variables! {
         "a file", "`candle-rocm/gemm.tsv` in `$XDG_CACHE_HOME` or `~/.cache`";
         "The file in which timings are kept.";
 
+    COMM "CANDLE_ROCM_COMM" Communication:
+        "`own`, `staged`, `library`, `auto`", "`auto`";
+        "Whose collectives run: ours; ours through the host's memory even where GPUs reach each other's; RCCL (NCCL in the \
+         `nvidia` runtime), which must then be there; or the library where it loads and ours elsewhere.";
+    COMM_LIBRARY "CANDLE_ROCM_COMM_LIBRARY" Communication:
+        "a file", "the search in the vendor's folders";
+        "The library of collectives to load, RCCL or NCCL.";
+    COMM_TIMEOUT "CANDLE_ROCM_COMM_TIMEOUT" Communication:
+        "a number of seconds", "600";
+        "How long a rank of our collectives waits for another that lives, before an error names it.";
+
     CUDA_COMPILER "CANDLE_ROCM_CUDA_COMPILER" OwnCuda:
         "`hiprtc`, `clang`", "hiprtc where it loads, else clang";
         "What compiles CUDA source when a program runs.";
@@ -192,6 +207,9 @@ variables! {
     EMU_MEMORY "ROCM_EMU_MEMORY" Emulator:
         "a size for each device, or one for all", "16 GiB";
         "Each emulated device's memory, taken from the host as it is touched.";
+    EMU_PEERS "ROCM_EMU_PEERS" Emulator:
+        "`0`, `1`", "`0`";
+        "Whether emulated devices reach each other's memory, as data-centre GPUs do and most others do not.";
     EMU_THREADS "ROCM_EMU_THREADS" Emulator:
         "a number", "all cores";
         "Threads of the CPU that execute workgroups.";

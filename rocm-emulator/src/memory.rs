@@ -14,8 +14,10 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
+mod peers;
 mod written;
 
+use peers::Peers;
 use written::Written;
 
 /// Alignment of every allocation, as `hipMalloc` gives.
@@ -204,6 +206,29 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// One of several, the first of which is a device's own, the others its peers'. Host memory is in each.
+    fn merged(parts: &[Arc<Snapshot>]) -> Snapshot {
+        let mut entries: Vec<_> = Vec::new();
+        for (number, part) in parts.iter().enumerate() {
+            let of_part = part
+                .ranges
+                .iter()
+                .copied()
+                .zip(part.written.iter().cloned());
+            entries.extend(
+                of_part.filter(|(info, _)| number == 0 || info.kind != AllocationKind::PinnedHost),
+            );
+        }
+        entries.sort_by_key(|(info, _)| info.base);
+        let (ranges, written): (Vec<_>, Vec<_>) = entries.into_iter().unzip();
+        let backings = parts.iter().flat_map(|part| part._backings.iter().cloned());
+        Snapshot {
+            ranges: ranges.into(),
+            written: written.into(),
+            _backings: backings.collect(),
+        }
+    }
+
     /// The allocation that holds `address`, as its range of addresses.
     #[inline]
     pub fn find(&self, address: u64) -> Option<(u64, u64)> {
@@ -259,6 +284,7 @@ pub struct Memory {
     total: u64,
     state: RwLock<State>,
     remember_writes: AtomicBool,
+    peers: Peers<Memory, Snapshot>,
 }
 
 impl Memory {
@@ -268,7 +294,18 @@ impl Memory {
             total,
             state: RwLock::new(State::default()),
             remember_writes: AtomicBool::new(false),
+            peers: Peers::new(),
         }
+    }
+
+    /// Lets the device's kernels reach another device's memory; false if they do already.
+    pub fn reach(&self, other: &'static Memory) -> bool {
+        self.peers.add(other)
+    }
+
+    /// Ends [`Memory::reach`]; false if there was none.
+    pub fn leave(&self, other: &'static Memory) -> bool {
+        self.peers.remove(other)
     }
 
     /// Remember, for device memory that is allocated from now on, what of it was ever written: the check of
@@ -427,8 +464,14 @@ impl Memory {
         state.live.values().map(|live| live.info).collect()
     }
 
-    /// What is live now, for lock-free checks. Cached until the next change.
+    /// What is live now, here and at the devices that are reached, for lock-free checks. Cached until the next change.
     pub fn snapshot(&self) -> Arc<Snapshot> {
+        let own = self.own_snapshot();
+        self.peers
+            .with_peers(own, Memory::own_snapshot, Snapshot::merged)
+    }
+
+    fn own_snapshot(&self) -> Arc<Snapshot> {
         if let Some(snapshot) = &self.state.read().snapshot {
             return snapshot.clone();
         }
@@ -678,6 +721,24 @@ mod tests {
         assert_eq!(memory.used(), 0);
         memory.unregister_host(address).unwrap();
         assert!(memory.lookup(address).is_none());
+    }
+
+    #[test]
+    fn peers_are_reached_by_kernels_alone() {
+        let memory = Memory::new(1 << 20);
+        let peer: &'static Memory = Box::leak(Box::new(Memory::new(1 << 20)));
+        let own = memory.allocate(64, AllocationKind::Device).unwrap();
+        let theirs = peer.allocate(64, AllocationKind::Device).unwrap();
+        assert!(memory.snapshot().find(theirs).is_none());
+        assert!(memory.reach(peer) && !memory.reach(peer));
+        let both = memory.snapshot();
+        assert!(both.find(own).is_some() && both.find(theirs).is_some());
+        assert!(Arc::ptr_eq(&both, &memory.snapshot()));
+        assert!(memory.lookup(theirs).is_none() && peer.snapshot().find(own).is_none());
+        let later = peer.allocate(64, AllocationKind::Device).unwrap();
+        assert!(memory.snapshot().find(later).is_some());
+        assert!(memory.leave(peer) && !memory.leave(peer));
+        assert!(memory.snapshot().find(theirs).is_none());
     }
 
     #[test]

@@ -35,6 +35,8 @@ pub enum ErrorKind {
     LaunchLimit,
     /// The vendor's library of matrix products failed.
     Library,
+    /// Another rank of a communicator is gone, or the library of communication failed.
+    Communication,
     /// The operation does not exist in this release.
     Unsupported,
 }
@@ -65,7 +67,7 @@ impl ErrorKind {
             Self::KernelNotFound => CUresult::CUDA_ERROR_NOT_FOUND,
             Self::LaunchLimit => CUresult::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
             Self::Unsupported => CUresult::CUDA_ERROR_NOT_SUPPORTED,
-            Self::Library => CUresult::CUDA_ERROR_UNKNOWN,
+            Self::Library | Self::Communication => CUresult::CUDA_ERROR_UNKNOWN,
         }
     }
 }

@@ -48,7 +48,7 @@ fn code_of(error: &Error) -> u32 {
         ErrorKind::KernelNotFound => INVALID_DEVICE_FUNCTION,
         ErrorKind::LaunchLimit => INVALID_CONFIGURATION,
         ErrorKind::Unsupported => NOT_SUPPORTED,
-        ErrorKind::Library => UNKNOWN,
+        ErrorKind::Library | ErrorKind::Communication => UNKNOWN,
     }
 }
 

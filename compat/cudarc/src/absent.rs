@@ -12,7 +12,6 @@ macro_rules! absent {
 }
 
 absent! {
-    "nccl" => "NCCL",
     "cusparse" => "cuSPARSE",
     "cusolver" => "cuSOLVER",
     "cusolvermg" => "cuSOLVERMg",

@@ -193,6 +193,35 @@ pub mod cudnn {
     }
 }
 
+/// Collectives over several GPUs.
+pub mod nccl {
+    pub use candle_rocm_runtime::communication::{Comm, Group, Id, NcclType, ReduceOp};
+    pub use result::{group_end, group_start};
+
+    /// Functions that return a result.
+    pub mod result {
+        pub use candle_rocm_runtime::communication::result::{
+            all_gather, all_reduce, broadcast, comm_abort, comm_count, comm_cu_device,
+            comm_destroy, comm_finalize, comm_init_all, comm_init_rank, comm_user_rank,
+            get_nccl_version, get_uniqueid, group_end, group_start, recv, reduce, reduce_scatter,
+            send, NcclError, NcclStatus,
+        };
+    }
+
+    /// cudarc's safe layer, whose items it also exports one level up.
+    pub mod safe {
+        pub use super::{group_end, group_start, Comm, Group, Id, NcclType, ReduceOp};
+    }
+
+    /// Types under NCCL's own names.
+    pub mod sys {
+        pub use candle_rocm_runtime::communication::sys::{
+            cudaStream_t, ncclComm, ncclComm_t, ncclDataType_t, ncclRedOp_t, ncclResult_t,
+            ncclUniqueId,
+        };
+    }
+}
+
 /// Random numbers.
 pub mod curand {
     pub use candle_rocm_runtime::rng::Rng as CudaRng;

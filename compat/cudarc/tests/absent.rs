@@ -28,7 +28,7 @@ fn compiled(feature: Option<&str>) -> Result<(), String> {
 fn each_says_what_is_not_there_and_what_to_do() {
     for (feature, library) in [
         ("cusolver", "cuSOLVER"),
-        ("nccl", "NCCL"),
+        ("cusparse", "cuSPARSE"),
         ("cufft", "cuFFT"),
     ] {
         let said = compiled(Some(feature)).expect_err("it is not there");
@@ -44,7 +44,7 @@ fn each_says_what_is_not_there_and_what_to_do() {
 
 #[test]
 fn others_do_not() {
-    for feature in [None, Some("cublas"), Some("cuda-12080")] {
+    for feature in [None, Some("cublas"), Some("nccl"), Some("cuda-12080")] {
         compiled(feature).expect("it is there");
     }
 }

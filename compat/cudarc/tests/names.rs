@@ -163,6 +163,70 @@ fn handles_and_addresses() {
 }
 
 #[test]
+fn collectives() {
+    use cudarc::nccl::result::{NcclError, NcclStatus};
+    use cudarc::nccl::{result, sys, Comm, Group, Id, ReduceOp};
+    type All<T> = Result<T, NcclError>;
+    type Slice = CudaSlice<f32>;
+    type Between = fn(&Comm, &Slice, &mut Slice, &ReduceOp) -> All<NcclStatus>;
+    type Within = fn(&Comm, &mut Slice, &ReduceOp) -> All<NcclStatus>;
+    type Bytes = [std::ffi::c_char; 128];
+    typed! {
+        Id::new => fn() -> All<Id>;
+        Id::uninit => fn(Bytes) -> Id;
+        Id::internal => fn(&Id) -> &Bytes;
+        Comm::from_devices => fn(Vec<Arc<CudaStream>>) -> All<Vec<Comm>>;
+        Comm::from_rank => fn(Arc<CudaStream>, usize, usize, Id) -> All<Comm>;
+        Comm::stream => fn(&Comm) -> Arc<CudaStream>;
+        Comm::context => fn(&Comm) -> &Arc<CudaContext>;
+        Comm::ordinal => fn(&Comm) -> usize;
+        Comm::rank => fn(&Comm) -> usize;
+        Comm::world_size => fn(&Comm) -> usize;
+        Comm::send::<Slice, f32> => fn(&Comm, &Slice, i32) -> All<()>;
+        Comm::recv::<Slice, f32> => fn(&Comm, &mut Slice, i32) -> All<NcclStatus>;
+        Comm::broadcast::<Slice, Slice, f32> => fn(&Comm, Option<&Slice>, &mut Slice, i32) -> All<NcclStatus>;
+        Comm::broadcast_in_place::<Slice, f32> => fn(&Comm, &mut Slice, i32) -> All<NcclStatus>;
+        Comm::all_gather::<Slice, Slice, f32> => fn(&Comm, &Slice, &mut Slice) -> All<NcclStatus>;
+        Comm::all_reduce::<Slice, Slice, f32> => Between;
+        Comm::all_reduce_in_place::<Slice, f32> => Within;
+        Comm::reduce::<Slice, Slice, f32> =>
+            fn(&Comm, &Slice, Option<&mut Slice>, &ReduceOp, i32) -> All<NcclStatus>;
+        Comm::reduce_in_place::<Slice, f32> => fn(&Comm, &mut Slice, &ReduceOp, i32) -> All<NcclStatus>;
+        Comm::reduce_scatter::<Slice, Slice, f32> => Between;
+        Comm::group => fn(&Comm) -> Group<'_>;
+        cudarc::nccl::group_start => fn() -> All<NcclStatus>;
+        cudarc::nccl::safe::group_end => fn() -> All<NcclStatus>;
+        result::get_uniqueid => fn() -> All<sys::ncclUniqueId>;
+        result::get_nccl_version => fn() -> All<c_int>;
+        result::comm_init_rank =>
+            unsafe fn(*mut sys::ncclComm_t, c_int, sys::ncclUniqueId, c_int) -> All<NcclStatus>;
+        result::comm_init_all => unsafe fn(*mut sys::ncclComm_t, c_int, *const c_int) -> All<NcclStatus>;
+        result::comm_abort => unsafe fn(sys::ncclComm_t) -> All<NcclStatus>;
+        result::comm_count => unsafe fn(sys::ncclComm_t) -> All<c_int>;
+        result::all_reduce => unsafe fn(
+            *const c_void,
+            *mut c_void,
+            usize,
+            sys::ncclDataType_t,
+            sys::ncclRedOp_t,
+            sys::ncclComm_t,
+            sys::cudaStream_t,
+        ) -> All<NcclStatus>;
+        result::recv => unsafe fn(
+            *mut c_void,
+            usize,
+            sys::ncclDataType_t,
+            c_int,
+            sys::ncclComm_t,
+            sys::cudaStream_t,
+        ) -> All<NcclStatus>;
+        sys::ncclResult_t::result => fn(sys::ncclResult_t) -> All<NcclStatus>;
+    }
+    let number = |error: NcclError| error.0 == sys::ncclResult_t::ncclRemoteError;
+    let _ = number;
+}
+
+#[test]
 fn libraries() {
     use cublaslt::result::CublasError;
     use cublaslt::sys as lt;

@@ -336,6 +336,7 @@ mod tests {
             let settings = Settings {
                 targets: vec![arch.parse().unwrap()],
                 memory: vec![1 << 20],
+                peers: false,
                 threads: 1,
                 max_instructions: None,
                 workgroups: 0,

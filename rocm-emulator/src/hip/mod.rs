@@ -40,7 +40,7 @@ pub use launch::{statistics, KernelStatistics};
 pub use profile::{profiled, timed, KernelProfile, KernelTime};
 pub use settings::{
     Settings, ARCH_VARIABLE, CHECK_VARIABLE, INSTRUCTIONS_VARIABLE, MEMORY_VARIABLE,
-    READ_PAST_END_VARIABLE, SEED_VARIABLE, THREADS_VARIABLE,
+    PEERS_VARIABLE, READ_PAST_END_VARIABLE, SEED_VARIABLE, THREADS_VARIABLE,
 };
 pub use state::{cards, Card};
 

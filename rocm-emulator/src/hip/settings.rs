@@ -11,6 +11,8 @@ pub const ARCH_VARIABLE: &str = "ROCM_EMU_ARCH";
 pub const MEMORY_VARIABLE: &str = "ROCM_EMU_MEMORY";
 /// The variable that sets how many threads run workgroups.
 pub const THREADS_VARIABLE: &str = "ROCM_EMU_THREADS";
+/// The variable that says whether devices reach each other's memory: 0 or 1.
+pub const PEERS_VARIABLE: &str = "ROCM_EMU_PEERS";
 /// The variable that sets how many instructions a wavefront may execute.
 pub const INSTRUCTIONS_VARIABLE: &str = "ROCM_EMU_MAX_INSTRUCTIONS";
 
@@ -35,6 +37,8 @@ pub struct Settings {
     pub targets: Vec<Target>,
     /// Bytes of memory of each device, in the order of `targets`.
     pub memory: Vec<u64>,
+    /// Whether devices reach each other's memory.
+    pub peers: bool,
     /// Threads for workgroups; 0 means all cores.
     pub threads: usize,
     /// Instructions that one wavefront may execute.
@@ -87,6 +91,7 @@ impl Settings {
             seed: number(SEED_VARIABLE)?.unwrap_or(0),
             targets,
             memory,
+            peers: number(PEERS_VARIABLE)?.unwrap_or(0) != 0,
             threads: number(THREADS_VARIABLE)?.unwrap_or(0) as usize,
             max_instructions: number(INSTRUCTIONS_VARIABLE)?,
             workgroups: number(WORKGROUPS_VARIABLE)?.unwrap_or(0),

@@ -60,7 +60,7 @@ const UNITS: [&str; 38] = [
 ];
 
 /// Every figure: the page, the figure as it stands there, its source.
-const FIGURES: [(&str, &str, Source); 12] = [
+const FIGURES: [(&str, &str, Source); 15] = [
     (
         "README.md",
         "22 processors",
@@ -90,6 +90,21 @@ const FIGURES: [(&str, &str, Source); 12] = [
         "docs/user/candle-host-bugs.md",
         "8 vectors",
         Source::Code("for vectors in 1..=8"),
+    ),
+    (
+        "docs/user/communication.md",
+        "32 MiB",
+        Source::Code("const COLLECTIVE_BYTES: usize = 32 << 20;"),
+    ),
+    (
+        "docs/user/communication.md",
+        "16 MiB",
+        Source::Code("const CHANNEL_BYTES: usize = 16 << 20;"),
+    ),
+    (
+        "docs/user/communication.md",
+        "64 KiB",
+        Source::Code("const ONE_SHOT_BYTES: u64 = 64 << 10;"),
     ),
     (
         "docs/user/cuda-kernels.md",

@@ -78,6 +78,7 @@ macro_rules! with_hip_functions {
             optional hipDeviceGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int);
             optional hipDeviceCanAccessPeer(can: *mut c_int, device: c_int, peer: c_int);
             optional hipDeviceEnablePeerAccess(peer: c_int, flags: c_uint);
+            optional hipExtMallocWithFlags(pointer: *mut *mut c_void, bytes: usize, flags: c_uint);
         }
     };
 }

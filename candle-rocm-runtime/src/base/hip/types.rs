@@ -58,6 +58,8 @@ pub const HIP_ERROR_NO_BINARY_FOR_GPU: hipError_t = 209;
 pub const HIP_ERROR_NOT_FOUND: hipError_t = 500;
 /// `hipErrorNotReady`.
 pub const HIP_ERROR_NOT_READY: hipError_t = 600;
+/// `hipErrorPeerAccessAlreadyEnabled`.
+pub const HIP_ERROR_PEER_ACCESS_ALREADY_ENABLED: hipError_t = 704;
 /// What calls return after a kernel has trapped: `hipErrorPriorLaunchFailure`, `hipErrorContextIsDestroyed`,
 /// `hipErrorAssert`, `hipErrorLaunchFailure`, `hipErrorUnknown`.
 pub const HIP_ERRORS_OF_TRAPS: [hipError_t; 5] = [53, 709, 710, 719, 999];

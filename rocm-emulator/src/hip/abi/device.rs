@@ -358,23 +358,42 @@ pub unsafe fn hipDeviceGetStreamPriorityRange(least: *mut c_int, greatest: *mut 
 
 pub unsafe fn hipDeviceCanAccessPeer(can: *mut c_int, device: c_int, peer: c_int) -> Result {
     let runtime = runtime()?;
-    runtime.device(device)?;
-    runtime.device(peer)?;
+    let (device, peer) = (runtime.device(device)?, runtime.device(peer)?);
+    let can_access = runtime.settings.peers && device.index != peer.index;
     // SAFETY: the program's promise.
-    unsafe { out(can, 0) }
+    unsafe { out(can, can_access.into()) }
+}
+
+/// The current device and another one that it can reach.
+fn peer_of_current(peer: c_int) -> Result<(&'static Device, &'static Device)> {
+    let runtime = runtime()?;
+    let (current, peer) = (runtime.current(), runtime.device(peer)?);
+    if current.index == peer.index {
+        return Err(Code::InvalidDevice.into());
+    }
+    Ok((current, peer))
 }
 
 pub unsafe fn hipDeviceEnablePeerAccess(peer: c_int, flags: c_uint) -> Result {
-    runtime()?.device(peer)?;
-    match flags {
-        0 => Err(Code::PeerAccessUnsupported.into()),
-        _ => Err(Code::InvalidValue.into()),
+    let (current, peer) = peer_of_current(peer)?;
+    if flags != 0 {
+        return Err(Code::InvalidValue.into());
+    }
+    if !runtime()?.settings.peers {
+        return Err(Code::PeerAccessUnsupported.into());
+    }
+    match current.memory.reach(&peer.memory) {
+        true => Ok(()),
+        false => Err(Code::PeerAccessAlreadyEnabled.into()),
     }
 }
 
 pub unsafe fn hipDeviceDisablePeerAccess(peer: c_int) -> Result {
-    runtime()?.device(peer)?;
-    Err(Code::PeerAccessNotEnabled.into())
+    let (current, peer) = peer_of_current(peer)?;
+    match current.memory.leave(&peer.memory) {
+        true => Ok(()),
+        false => Err(Code::PeerAccessNotEnabled.into()),
+    }
 }
 
 /// Scheduling, mapped host memory, local memory resize.

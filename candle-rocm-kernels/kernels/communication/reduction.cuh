@@ -1,0 +1,72 @@
+// Reductions over ranks, in their order: every rank gets the same bits.
+#pragma once
+#include "communication/messages.cuh"
+
+// The type in which elements are combined: f32 for 16-bit floats, 32 bits for small integers.
+template <class T> struct combined {
+    using type = compute_t<T>;
+};
+template <> struct combined<int8_t> {
+    using type = int32_t;
+};
+template <> struct combined<uint8_t> {
+    using type = uint32_t;
+};
+template <class T> using combined_t = typename combined<T>::type;
+
+template <class C, int N> __device__ __forceinline__ void combine(uint32_t op, C (&into)[N], const C (&values)[N]) {
+    // NaN gives way to a number.
+    auto least = [](C a, C b) { return a != a || b < a ? b : a; };
+    auto most = [](C a, C b) { return a != a || b > a ? b : a; };
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        switch (op) {
+        case PROD: into[i] *= values[i]; break;
+        case MAX: into[i] = most(into[i], values[i]); break;
+        case MIN: into[i] = least(into[i], values[i]); break;
+        default: into[i] += values[i];
+        }
+    }
+}
+
+// Reduces N elements from `first` on.
+template <class T, int N>
+__device__ __forceinline__ void reduce_elements(const CommunicationProblem &p, uint32_t message, T *to, uint64_t first) {
+    using C = combined_t<T>;
+    C all[N], next[N];
+    for (uint32_t sender = 0; sender < p.world; sender++) {
+        const T *from = (const T *)(slot_of(p, sender, message) + p.offset) + first;
+        vec<T, N> values = load_vec<vec<T, N>>(from);
+#pragma unroll
+        for (int i = 0; i < N; i++) next[i] = (C)values[i];
+        if (sender > 0) {
+            combine<C, N>(p.op, all, next);
+        } else {
+#pragma unroll
+            for (int i = 0; i < N; i++) all[i] = next[i];
+        }
+    }
+    // The result may lie anywhere: elements are stored one by one where it does not lie well.
+    vec<T, N> results;
+#pragma unroll
+    for (int i = 0; i < N; i++) results[i] = (T)(p.op == AVG ? all[i] / (C)p.world : all[i]);
+    if (is_aligned(to, sizeof(results))) {
+        store_vec(to + first, results);
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; i++) to[first + i] = results[i];
+    }
+}
+
+// Reduces what the ranks' slots hold into memory, or into this rank's slot of the next message.
+template <class T> __device__ __forceinline__ void reduce_slots(const CommunicationProblem &p) {
+    constexpr int N = VEC16<T>;
+    uint32_t message = last_message(p);
+    if (!wait_for(p, message)) return;
+    T *to = (T *)(p.ends_message ? slot_of(p, p.sender, message + 1) : (char *)p.to);
+    uint64_t count = p.bytes / sizeof(T), whole = count / N;
+    for (uint64_t i = global_thread(); i < whole; i += global_threads()) reduce_elements<T, N>(p, message, to, i * N);
+    for (uint64_t i = whole * N + global_thread(); i < count; i += global_threads())
+        reduce_elements<T, 1>(p, message, to, i);
+    if (p.ends_message) end_message(p, message + 1);
+}

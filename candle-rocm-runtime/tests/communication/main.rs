@@ -1,0 +1,9 @@
+//! Collectives of ours on several emulated GPUs, beside plain Rust: ranks as threads, in groups of one thread, and as processes.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod elements;
+mod exercise;
+mod groups;
+mod processes;
+mod threads;
