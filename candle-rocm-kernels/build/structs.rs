@@ -32,6 +32,7 @@ const STRUCTS: &[(&str, &[&str])] = &[
     ),
     ("attention/backward.cuh", &["AttentionGradients"]),
     ("attention/decode_problem.cuh", &["AttendProblem"]),
+    ("indexing/cat.cuh", &["CatInputs"]),
     ("losses/problem.cuh", &["CrossEntropyProblem"]),
     ("norms/group_norm.cuh", &["GroupNormProblem"]),
     (
