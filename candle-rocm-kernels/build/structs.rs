@@ -33,6 +33,7 @@ const STRUCTS: &[(&str, &[&str])] = &[
     ("attention/backward.cuh", &["AttentionGradients"]),
     ("attention/decode_problem.cuh", &["AttendProblem"]),
     ("indexing/cat.cuh", &["CatInputs"]),
+    ("sparse/sparse.cuh", &["SparseProblem"]),
     ("losses/problem.cuh", &["CrossEntropyProblem"]),
     ("norms/group_norm.cuh", &["GroupNormProblem"]),
     (
