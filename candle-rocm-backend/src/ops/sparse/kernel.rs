@@ -9,8 +9,7 @@ use candle_rocm_runtime::{DeviceRepr, LaunchConfig};
 use super::super::launch::{allocate, grid, int, launch_of, Arg, THREADS};
 use super::super::node::plain;
 use super::super::sort::argsort;
-use super::pattern::{offsets_of, Pattern};
-use super::NAME;
+use super::pattern::{Pattern, NAME};
 
 /// Threads at most that share a stored number, or the columns of the result.
 const MOST_ACROSS: usize = 32;
@@ -148,7 +147,7 @@ impl Pattern {
             width: 0,
             columns: both.get(0)?,
             // Padding is behind the last row.
-            offsets: Some(offsets_of(&sorted, self.inner)?),
+            offsets: Some(offsets(&sorted, self.inner)?),
             places: Some(both.get(1)?),
             turned: OnceLock::new(),
         };
@@ -194,6 +193,9 @@ impl Pattern {
 
 /// Where each of so many rows begins among stored numbers of these rows, which are in order.
 pub(super) fn offsets(rows: &Tensor, count: usize) -> Result<Tensor> {
+    if rows.elem_count() == 0 {
+        return Tensor::zeros(count + 1, DType::U32, rows.device());
+    }
     let device = gpu(rows)?;
     let mut result = allocate(device, DType::U32, count + 1)?;
     let problem = Problem {

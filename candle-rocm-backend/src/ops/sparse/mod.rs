@@ -1,17 +1,16 @@
 //! Sparse matrices by vectors and by dense matrices.
 
+mod formats;
 mod kernel;
 mod pattern;
 
 use std::sync::Arc;
 
-use candle_core::{bail, DType, Result, Tensor};
+use candle_core::{bail, Result, Tensor};
 
-use self::pattern::Pattern;
+use self::pattern::{Pattern, NAME};
 use super::node::{plain, result_of};
 use super::operands::{check_alike, check_float, empty, on_gpu, wide};
-
-const NAME: &str = "sparse";
 
 /// A sparse matrix: where its numbers are, and their values.
 ///
@@ -201,16 +200,4 @@ impl SparseMatrix {
         let result = result.index_add(&rows, &products, 0)?;
         result.reshape(shape)?.to_dtype(self.values.dtype())
     }
-}
-
-/// Whether indices are of a dtype that Candle has for them.
-fn check_index(name: &str, index: &Tensor, values: &Tensor) -> Result<()> {
-    if !matches!(index.dtype(), DType::U32 | DType::I64) {
-        bail!(
-            "{NAME}: {name} of shape {:?} are {:?}, and must be u32 or i64",
-            index.shape(),
-            index.dtype()
-        );
-    }
-    super::operands::check_device(NAME, name, index, values)
 }
