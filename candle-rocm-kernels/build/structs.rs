@@ -34,6 +34,7 @@ const STRUCTS: &[(&str, &[&str])] = &[
     ("attention/decode_problem.cuh", &["AttendProblem"]),
     ("indexing/cat.cuh", &["CatInputs"]),
     ("sparse/sparse.cuh", &["SparseProblem"]),
+    ("linalg/linalg.cuh", &["LinalgProblem"]),
     ("losses/problem.cuh", &["CrossEntropyProblem"]),
     ("norms/group_norm.cuh", &["GroupNormProblem"]),
     (

@@ -81,23 +81,17 @@ impl Pattern {
             );
         }
         let stored = values.elem_count();
-        let mut index = columns.detach().flatten_all()?;
+        let index = columns.detach().flatten_all()?;
+        let padding = match index.dtype() {
+            DType::I64 => index.eq(-1i64)?,
+            _ => index.eq(u32::MAX)?,
+        };
         if stored > 0 {
-            let padding = match index.dtype() {
-                DType::I64 => index.eq(-1i64)?,
-                _ => index.eq(u32::MAX)?,
-            };
-            check_below(
-                "columns",
-                &padding.where_cond(&index.zeros_like()?, &index)?,
-                shape.1.max(1),
-            )?;
-            // Candle wraps around: -1 is the largest u32.
-            index = plain_index(&index)?;
-        } else {
-            index = plain_index(&index)?;
+            let there = padding.where_cond(&index.zeros_like()?, &index)?;
+            check_below("columns", &there, shape.1.max(1))?;
         }
-        let mut pattern = Self::new(shape, stored, index)?;
+        // Candle wraps around: -1 is the largest u32.
+        let mut pattern = Self::new(shape, stored, plain_index(&index)?)?;
         pattern.width = width;
         Ok(pattern)
     }
