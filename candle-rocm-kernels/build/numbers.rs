@@ -44,6 +44,7 @@ const NUMBERS: &[(&str, &str, &[&str])] = &[
         &["EXPERTS_ROWS", "EXPERTS_GROUP_BITS"],
     ),
     ("long_fold", "reduce/long_fold.cuh", &["MOST_COLUMNS"]),
+    ("fft", "fft/fft.cuh", &["FftFlags"]),
 ];
 
 /// Writes `numbers.rs` to `out`: a constant for each.

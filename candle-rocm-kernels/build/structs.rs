@@ -35,6 +35,7 @@ const STRUCTS: &[(&str, &[&str])] = &[
     ("indexing/cat.cuh", &["CatInputs"]),
     ("sparse/sparse.cuh", &["SparseProblem"]),
     ("linalg/linalg.cuh", &["LinalgProblem"]),
+    ("fft/fft.cuh", &["FftProblem"]),
     ("losses/problem.cuh", &["CrossEntropyProblem"]),
     ("norms/group_norm.cuh", &["GroupNormProblem"]),
     (

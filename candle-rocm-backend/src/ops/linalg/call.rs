@@ -11,12 +11,15 @@ pub(super) struct Call {
     pub(super) columns: usize,
 }
 
-/// A triangle, as kernels are told.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Kind {
-    pub(super) upper: bool,
-    pub(super) transposed: bool,
-    pub(super) unit: bool,
+/// Which triangle of a matrix is solved, and how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Triangle {
+    /// The upper triangle, instead of the lower one.
+    pub upper: bool,
+    /// The transposed of it.
+    pub transposed: bool,
+    /// The diagonal is 1, and is not read.
+    pub unit: bool,
 }
 
 impl Call {

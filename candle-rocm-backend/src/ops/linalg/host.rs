@@ -2,7 +2,7 @@
 
 use candle_core::{CpuStorage, DType, Result, Tensor};
 
-use super::call::{Call, Kind};
+use super::call::{Call, Triangle};
 
 /// The elements of a tensor.
 fn numbers(x: &Tensor) -> Result<Vec<f64>> {
@@ -64,22 +64,27 @@ pub(super) fn cholesky(call: &Call, a: &Tensor) -> Result<CpuStorage> {
     Ok(stored(all, a.dtype()))
 }
 
-pub(super) fn triangular(call: &Call, a: &Tensor, b: &Tensor, kind: Kind) -> Result<CpuStorage> {
+pub(super) fn triangular(
+    call: &Call,
+    a: &Tensor,
+    b: &Tensor,
+    triangle: Triangle,
+) -> Result<CpuStorage> {
     let (n, columns) = (call.n, call.columns);
     let (matrices, mut all) = (numbers(a)?, numbers(b)?);
     for (matrix, x) in matrices.chunks(n * n).zip(all.chunks_mut(n * columns)) {
-        let of = |row: usize, column: usize| match kind.transposed {
+        let of = |row: usize, column: usize| match triangle.transposed {
             true => matrix[column * n + row],
             false => matrix[row * n + column],
         };
-        let is_forward = kind.upper == kind.transposed;
+        let is_forward = triangle.upper == triangle.transposed;
         for i in 0..n {
             let step = if is_forward { i } else { n - 1 - i };
             let before = if is_forward { 0..step } else { step + 1..n };
             for column in 0..columns {
                 let dot = |k: usize| of(step, k) * x[k * columns + column];
                 let rest = x[step * columns + column] - before.clone().map(dot).sum::<f64>();
-                x[step * columns + column] = match kind.unit {
+                x[step * columns + column] = match triangle.unit {
                     true => rest,
                     false => rest / of(step, step),
                 };

@@ -5,7 +5,7 @@ use candle_rocm_kernels::LINALG;
 use candle_rocm_runtime::DeviceRepr;
 
 use super::super::launch::{allocate, grid, int, launch_of, Arg, THREADS};
-use super::call::{Call, Kind};
+use super::call::{Call, Triangle};
 
 /// Elements of a workgroup's matrices in LDS, with one more for each row (`SmallMatrices` of the kernels).
 const ELEMENTS: usize = 64 * 65;
@@ -131,14 +131,14 @@ pub(super) fn triangular(
     device: &CudaDevice,
     a: &Tensor,
     b: &Tensor,
-    kind: Kind,
+    triangle: Triangle,
 ) -> Result<CudaStorage> {
     let mut x = allocate(device, b.dtype(), b.elem_count())?;
     let to = [Arg::Write(&mut x), Arg::Null];
     let told = Problem {
-        upper: u32::from(kind.upper),
-        transposed: u32::from(kind.transposed),
-        unit: u32::from(kind.unit),
+        upper: u32::from(triangle.upper),
+        transposed: u32::from(triangle.transposed),
+        unit: u32::from(triangle.unit),
         ..Problem::default()
     };
     let from = [Some(a), Some(b)];

@@ -10,23 +10,13 @@ mod kernel;
 
 use candle_core::{bail, DType, Device, Result, Storage, Tensor, D};
 
-use self::call::{Call, Kind};
+use self::call::Call;
+pub use self::call::Triangle;
 use super::node::{plain_in, result_in};
 use super::operands::{check_alike, empty};
 
 /// The largest matrix.
 const MOST: usize = 64;
-
-/// Which triangle of a matrix is solved, and how.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Triangle {
-    /// The upper triangle, instead of the lower one.
-    pub upper: bool,
-    /// The transposed of it.
-    pub transposed: bool,
-    /// The diagonal is 1, and is not read.
-    pub unit: bool,
-}
 
 /// The LU decompositions with pivots of matrices `a`: L and U in one tensor of a's shape, and the rows (u32) of `a`, of
 /// shape (..., n), in L U's order.
@@ -185,14 +175,9 @@ pub fn triangular_solve(a: &Tensor, b: &Tensor, triangle: Triangle) -> Result<Te
         return empty(b, b.shape());
     }
     let (a, b) = (a.contiguous()?, b.contiguous()?);
-    let kind = Kind {
-        upper: triangle.upper,
-        transposed: triangle.transposed,
-        unit: triangle.unit,
-    };
     let x = match a.device() {
-        Device::Cuda(device) => Storage::Cuda(kernel::triangular(&call, device, &a, &b, kind)?),
-        _ => Storage::Cpu(host::triangular(&call, &a, &b, kind)?),
+        Device::Cuda(device) => Storage::Cuda(kernel::triangular(&call, device, &a, &b, triangle)?),
+        _ => Storage::Cpu(host::triangular(&call, &a, &b, triangle)?),
     };
     let backward = move |operands: &[&Tensor], x: &Tensor, gradient: &Tensor| {
         let [a, _] = operands else {
