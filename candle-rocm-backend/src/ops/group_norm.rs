@@ -228,7 +228,7 @@ impl Norm {
             let mut to = allocate(device, DType::F32, 2 * workgroups)?;
             let kernel = format!("group_norm_moments_{}", row_float(NAME, x)?);
             let memory = [Arg::Read(Some(x)), Arg::Write(&mut to)];
-            let argument = |[x, moments]| Problem {
+            let argument = |[x, moments]: [u64; 2]| Problem {
                 x,
                 moments,
                 ..problem
@@ -246,7 +246,7 @@ impl Norm {
             Arg::Write(&mut normed),
             Arg::Write(&mut stats),
         ];
-        let argument = |[x, weight, bias, moments, result, stats]| Problem {
+        let argument = |[x, weight, bias, moments, result, stats]: [u64; 6]| Problem {
             x,
             weight,
             bias,
@@ -305,7 +305,7 @@ impl Norm {
             Arg::Read(Some(stats)),
             Arg::Write(&mut sums),
         ];
-        let argument = |[x, gradient, stats, sums]| Problem {
+        let argument = |[x, gradient, stats, sums]: [u64; 4]| Problem {
             x,
             gradient,
             stats,
@@ -348,7 +348,7 @@ impl Norm {
             Arg::Read(Some(sums)),
             Arg::Write(&mut dx),
         ];
-        let argument = |[x, gradient, weight, stats, sums, result]| Problem {
+        let argument = |[x, gradient, weight, stats, sums, result]: [u64; 6]| Problem {
             x,
             gradient,
             weight,

@@ -1,6 +1,7 @@
 // Fourier transforms in LDS, by passes of small radices; long ones in two steps, and others as convolutions with a chirp.
 #pragma once
 #include "fft/turn.cuh"
+#include "rows/rows.cuh"
 
 // A step: transforms of n elements, of which a workgroup has `together`. Each sequence has `units` of them: element i of
 // unit j is element i * in_step + j * in_unit of the source, and i * out_step + j * out_unit of the result. The host
@@ -127,10 +128,12 @@ template <int RADIX, class T>
 __device__ __forceinline__ void fft_pass(FftLds<T> &lds, uint32_t n, uint32_t together, uint32_t pitch, uint32_t done) {
     constexpr int EACH = ceil_div((int)FFT_ELEMENTS<T>, (int)FFT_THREADS * RADIX);
     Complex<T> x[EACH][RADIX];
-    uint32_t of_transform = n / RADIX, count = together * of_transform, to[EACH];
+    uint32_t of_transform = n / RADIX, count = together * of_transform, thread = threadIdx.x, to[EACH];
 #pragma unroll
     for (int b = 0; b < EACH; b++) {
-        uint32_t g = threadIdx.x + b * FFT_THREADS, number = g / of_transform, j = g - number * of_transform;
+        // One after the other: places and factors of all would take the registers of another wavefront.
+        opt_barrier_memory(thread);
+        uint32_t g = thread + b * FFT_THREADS, number = g / of_transform, j = g - number * of_transform;
         if (g >= count) continue;
         uint32_t block = j / done, k = j - block * done, from = number * pitch + j;
         to[b] = number * pitch + block * done * RADIX + k;
@@ -227,6 +230,8 @@ template <class T> __device__ __forceinline__ void fft_step(const FftProblem &pr
     uint32_t done = 1;
     for (uint64_t radices = problem.radices; radices != 0; radices >>= 4) {
         uint32_t radix = radices & 15;
+        // Places in LDS are not worth keeping for all radices.
+        opt_barrier_uniform(n);
         if (radix == 4) fft_pass<4>(lds, n, together, pitch, done);
         else if (radix == 2) fft_pass<2>(lds, n, together, pitch, done);
         else if (radix == 3) fft_pass<3>(lds, n, together, pitch, done);

@@ -195,7 +195,7 @@ impl Transform<'_> {
         let mut result = allocate(self.device, self.dtype, count)?;
         let filter = filter.map_or(Arg::Null, Arg::Left);
         let memory = [source, filter, Arg::Write(&mut result)];
-        let argument = |[source, filter, result]| Problem {
+        let argument = |[source, filter, result]: [u64; 3]| Problem {
             source,
             filter,
             result,

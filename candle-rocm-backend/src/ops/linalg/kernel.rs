@@ -91,7 +91,7 @@ fn launched(
         ..told
     };
     let memory = [Arg::Read(matrices), Arg::Read(right), result, rows];
-    let argument = |[matrices, right, result, rows]| Problem {
+    let argument = |[matrices, right, result, rows]: [u64; 4]| Problem {
         matrices,
         right,
         result,

@@ -176,16 +176,17 @@ impl Pattern {
             Arg::Read(memory.gradient),
             Arg::Write(result),
         ];
-        let argument = |[columns, places, offsets, values, dense, gradient, result]| Problem {
-            columns,
-            places,
-            offsets,
-            values,
-            dense,
-            gradient,
-            result,
-            ..problem
-        };
+        let argument =
+            |[columns, places, offsets, values, dense, gradient, result]: [u64; 7]| Problem {
+                columns,
+                places,
+                offsets,
+                values,
+                dense,
+                gradient,
+                result,
+                ..problem
+            };
         // SAFETY: the caller's promise.
         unsafe { launch_of(device, &SPARSE, kernel, config, args, argument) }
     }
@@ -204,7 +205,7 @@ pub(super) fn offsets(rows: &Tensor, count: usize) -> Result<Tensor> {
         ..Problem::default()
     };
     let memory = [Arg::Read(Some(rows)), Arg::Write(&mut result)];
-    let argument = |[columns, result]| Problem {
+    let argument = |[columns, result]: [u64; 2]| Problem {
         columns,
         result,
         ..problem
