@@ -127,14 +127,17 @@ __device__ __forceinline__ void multiply_by_powers(Complex<T> (&x)[RADIX], Compl
 template <int RADIX, class T>
 __device__ __forceinline__ void fft_pass(FftLds<T> &lds, uint32_t n, uint32_t together, uint32_t pitch, uint32_t done) {
     constexpr int EACH = ceil_div((int)FFT_ELEMENTS<T>, (int)FFT_THREADS * RADIX);
-    Complex<T> x[EACH][RADIX];
-    uint32_t of_transform = n / RADIX, count = together * of_transform, thread = threadIdx.x, to[EACH];
+    // Without a value to begin with, those of the pass before would be kept.
+    Complex<T> x[EACH][RADIX] = {};
+    uint32_t of_transform = n / RADIX, count = together * of_transform, thread = threadIdx.x, to[EACH] = {};
 #pragma unroll
     for (int b = 0; b < EACH; b++) {
         // One after the other: places and factors of all would take the registers of another wavefront.
         opt_barrier_memory(thread);
-        uint32_t g = thread + b * FFT_THREADS, number = g / of_transform, j = g - number * of_transform;
-        if (g >= count) continue;
+        // Threads without numbers of their own make the last ones once more.
+        if (b * FFT_THREADS >= count) continue;
+        uint32_t g = min_of(thread + b * FFT_THREADS, count - 1), number = g / of_transform;
+        uint32_t j = g - number * of_transform;
         uint32_t block = j / done, k = j - block * done, from = number * pitch + j;
         to[b] = number * pitch + block * done * RADIX + k;
 #pragma unroll
