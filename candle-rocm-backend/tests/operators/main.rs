@@ -68,7 +68,9 @@ fn central_differences(x: &[f64], of: impl Fn(&[f64]) -> f64) -> Vec<f64> {
 /// The sum of products of an operator's result with fixed weights, whose gradients are wanted.
 fn weighted_sum(result: &Tensor, weights: &[f64]) -> Result<Tensor> {
     let weights = Tensor::from_slice(weights, result.shape(), &Device::Cpu)?;
-    let weights = weights.to_dtype(result.dtype())?.to_device(result.device())?;
+    let weights = weights
+        .to_dtype(result.dtype())?
+        .to_device(result.device())?;
     (result * weights)?.sum_all()
 }
 
