@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Each may include itself and those before it.
-const FOLDERS: [&str; 19] = [
+const FOLDERS: [&str; 22] = [
     "portable",
     "elementwise",
     "rows",
@@ -25,6 +25,9 @@ const FOLDERS: [&str; 19] = [
     "losses",
     "random",
     "optimizers",
+    "sparse",
+    "linalg",
+    "fft",
 ];
 
 /// The folders whose names in C++ stand in a namespace of the folder's name, but for the lists that the build reads.

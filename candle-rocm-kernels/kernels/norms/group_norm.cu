@@ -4,10 +4,12 @@
 // host (candle_rocm_backend::ops) chooses by the GPU's number of compute units.
 #include "norms/group_norm.cuh"
 
-#define GROUP_NORM_KERNEL(NAME, FUNCTION, T)                                                        \
-    ENTRY __launch_bounds__(norms::GROUP_NORM_MOST_THREADS) NAME(norms::GroupNormProblem problem) { \
-        if (problem.wide != 0) norms::FUNCTION<T, VEC16<T>>(problem);                               \
-        else norms::FUNCTION<T, 1>(problem);                                                        \
+namespace norms {
+
+#define GROUP_NORM_KERNEL(NAME, FUNCTION, T)                                          \
+    ENTRY __launch_bounds__(GROUP_NORM_MOST_THREADS) NAME(GroupNormProblem problem) { \
+        if (problem.wide != 0) FUNCTION<T, VEC16<T>>(problem);                        \
+        else FUNCTION<T, 1>(problem);                                                 \
     }
 #define GROUP_NORM(NAME, T)                                       \
     GROUP_NORM_KERNEL(group_norm_##NAME, group_norm, T)           \
@@ -17,3 +19,5 @@
 GROUP_NORM(f32, float)
 GROUP_NORM(f16, half_t)
 GROUP_NORM(bf16, bf16_t)
+
+} // namespace norms
