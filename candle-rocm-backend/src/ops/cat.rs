@@ -7,7 +7,7 @@ use candle_rocm_runtime::DeviceRepr;
 
 use super::launch::{allocate, grid, launch_with, with_addresses, write, THREADS};
 use super::node::{plain, result_of};
-use super::operands::on_gpu;
+use super::operands::{empty, on_gpu};
 
 const NAME: &str = "cat";
 /// Inputs that a launch is told of (`CatInputs` of kernels/indexing/cat.cuh).
@@ -63,8 +63,11 @@ pub fn cat<T: AsRef<Tensor>, Axis: Dim>(tensors: &[T], dim: Axis) -> Result<Tens
     if tensors.len() == 1 {
         return Ok(first.clone());
     }
+    if shape.elem_count() == 0 {
+        return empty(first, &shape);
+    }
     let row_bytes = shape.dims()[dim..].iter().product::<usize>() * first.dtype().size_in_bytes();
-    if !on_gpu(first) || shape.elem_count() == 0 || u32::try_from(row_bytes).is_err() {
+    if !on_gpu(first) || u32::try_from(row_bytes).is_err() {
         return Tensor::cat(&tensors, dim);
     }
     let contiguous = tensors.iter().map(|tensor| tensor.contiguous());

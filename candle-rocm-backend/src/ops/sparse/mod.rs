@@ -75,7 +75,7 @@ impl SparseMatrix {
     }
 
     /// As many numbers for each row: `columns` and `values` have shape (rows, width). A column of -1, or of u32::MAX, is
-    /// padding, whose value is not read.
+    /// padding, whose value is not used.
     ///
     /// # Errors
     /// As [`SparseMatrix::from_csr`].
@@ -190,6 +190,8 @@ impl SparseMatrix {
         }
         let is_there = pattern.columns.ne(u32::MAX)?;
         let columns = is_there.where_cond(&pattern.columns, &pattern.columns.zeros_like()?)?;
+        // What padding stands beside may be no number: neither results nor gradients have it.
+        let values = is_there.where_cond(&values, &values.zeros_like()?)?;
         let dense = wide(dense)?.reshape((pattern.inner, across))?;
         let dense = dense.index_select(&columns, 0)?;
         let products = dense.broadcast_mul(&values.unsqueeze(1)?)?;
