@@ -49,6 +49,7 @@ const NUMBERS: &[(&str, &str, &[&str])] = &[
         "communication/problem.cuh",
         &["ReduceOp", "COMMUNICATION_THREADS"],
     ),
+    ("fft", "fft/fft.cuh", &["FftFlags"]),
 ];
 
 /// Writes `numbers.rs` to `out`: a constant for each.

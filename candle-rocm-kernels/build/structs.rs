@@ -32,8 +32,13 @@ const STRUCTS: &[(&str, &[&str])] = &[
     ),
     ("attention/backward.cuh", &["AttentionGradients"]),
     ("attention/decode_problem.cuh", &["AttendProblem"]),
+    ("indexing/cat.cuh", &["CatInputs"]),
+    ("sparse/sparse.cuh", &["SparseProblem"]),
+    ("linalg/linalg.cuh", &["LinalgProblem"]),
+    ("fft/fft.cuh", &["FftProblem"]),
     ("losses/problem.cuh", &["CrossEntropyProblem"]),
     ("communication/problem.cuh", &["CommunicationProblem"]),
+    ("norms/group_norm.cuh", &["GroupNormProblem"]),
     (
         "optimizers/tensors.cuh",
         &["OptimizerTensor", "OptimizerStep"],

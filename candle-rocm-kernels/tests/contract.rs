@@ -8,9 +8,10 @@ mod support;
 
 use candle_rocm_kernels as kernels;
 use kernels::arguments::{
-    Layout, ATTEND_PROBLEM, ATTENTION_GRADIENTS, ATTENTION_PROBLEM, COMMUNICATION_PROBLEM,
-    CONVOLUTION_PROBLEM, CROSS_ENTROPY_PROBLEM, DNN_POOLING, DNN_PROBLEM, GEMM_PROBLEM,
-    GROUPED_PROBLEM, MATMUL_PROBLEM, OPTIMIZER_STEP,
+    Layout, ATTEND_PROBLEM, ATTENTION_GRADIENTS, ATTENTION_PROBLEM, CAT_INPUTS,
+    COMMUNICATION_PROBLEM, CONVOLUTION_PROBLEM, CROSS_ENTROPY_PROBLEM, DNN_POOLING, DNN_PROBLEM,
+    FFT_PROBLEM, GEMM_PROBLEM, GROUPED_PROBLEM, GROUP_NORM_PROBLEM, LINALG_PROBLEM, MATMUL_PROBLEM,
+    OPTIMIZER_STEP, SPARSE_PROBLEM,
 };
 use kernels::{dtypes, Module};
 use std::collections::{BTreeMap, BTreeSet};
@@ -1073,31 +1074,116 @@ fn decode_has_the_kernels_of_its_list() {
     }
 }
 
-/// Losses and optimisers: the kernels that take a struct, beside those of the contract.
+/// Kernels of these names, `{t}` standing for the types, of which each takes this struct.
+struct WithStruct {
+    module: &'static Module,
+    argument: &'static Layout,
+    names: &'static [&'static str],
+    types: Types,
+}
+
+const fn with_struct(
+    module: &'static Module,
+    argument: &'static Layout,
+    names: &'static [&'static str],
+    types: Types,
+) -> WithStruct {
+    WithStruct {
+        module,
+        argument,
+        names,
+        types,
+    }
+}
+
+const SOLVED: Types = &[("f32", 4), ("f64", 8)];
+const INDEX: Types = &[("u32", 4)];
+const CAT_UNITS: Types = &[("8", 1), ("16", 2), ("32", 4), ("64", 8), ("128", 16)];
+
+static WITH_STRUCT: &[WithStruct] = &[
+    with_struct(
+        &kernels::CROSS_ENTROPY,
+        &CROSS_ENTROPY_PROBLEM,
+        &[
+            "cross_entropy_rows_{t}",
+            "cross_entropy_finish_{t}",
+            "cross_entropy_backward_{t}",
+        ],
+        WIDE_FLOATS,
+    ),
+    with_struct(
+        &kernels::CROSS_ENTROPY,
+        &CROSS_ENTROPY_PROBLEM,
+        &["cross_entropy_sum_{t}"],
+        SOLVED,
+    ),
+    with_struct(
+        &kernels::OPTIMIZERS,
+        &OPTIMIZER_STEP,
+        &[
+            "optimizer_adamw_{t}",
+            "optimizer_sgd_{t}",
+            "optimizer_lion_{t}",
+        ],
+        ROW_FLOATS,
+    ),
+    with_struct(
+        &kernels::GROUP_NORM,
+        &GROUP_NORM_PROBLEM,
+        &[
+            "group_norm_{t}",
+            "group_norm_moments_{t}",
+            "group_norm_sums_{t}",
+            "group_norm_gradient_{t}",
+        ],
+        ROW_FLOATS,
+    ),
+    with_struct(&kernels::CAT, &CAT_INPUTS, &["cat_{t}"], CAT_UNITS),
+    with_struct(
+        &kernels::SPARSE,
+        &SPARSE_PROBLEM,
+        &[
+            "sparse_vector_{t}",
+            "sparse_matrix_{t}",
+            "sparse_sampled_{t}",
+        ],
+        WIDE_FLOATS,
+    ),
+    with_struct(
+        &kernels::SPARSE,
+        &SPARSE_PROBLEM,
+        &["sparse_offsets_{t}", "sparse_transposed_{t}"],
+        INDEX,
+    ),
+    with_struct(
+        &kernels::LINALG,
+        &LINALG_PROBLEM,
+        &[
+            "linalg_lu_{t}",
+            "linalg_cholesky_{t}",
+            "linalg_triangular_{t}",
+        ],
+        SOLVED,
+    ),
+    with_struct(&kernels::FFT, &FFT_PROBLEM, &["fft_step_{t}"], SOLVED),
+];
+
+/// Kernels that take a struct, beside those of the contract.
 #[test]
-fn losses_and_optimisers_take_their_structs() {
-    let of_rows = ["rows", "finish", "backward"];
-    let losses = of_rows.iter().flat_map(|kernel| {
-        let named = move |(dtype, _): &(&str, u64)| format!("cross_entropy_{kernel}_{dtype}");
-        WIDE_FLOATS.iter().map(named)
-    });
-    let sums = ["f32", "f64"].map(|dtype| format!("cross_entropy_sum_{dtype}"));
-    let losses: BTreeSet<String> = losses.chain(sums).collect();
-    let rules = ["adamw", "sgd", "lion"].iter().flat_map(|rule| {
-        let named = move |(dtype, _): &(&str, u64)| format!("optimizer_{rule}_{dtype}");
-        ROW_FLOATS.iter().map(named)
-    });
-    let rules: BTreeSet<String> = rules.collect();
-    for (module, argument, with_struct) in [
-        (&kernels::CROSS_ENTROPY, &CROSS_ENTROPY_PROBLEM, losses),
-        (&kernels::OPTIMIZERS, &OPTIMIZER_STEP, rules),
-    ] {
+fn kernels_take_their_structs() {
+    for of in WITH_STRUCT {
+        let module = of.module;
         let mut expected = expected(module);
-        expected.extend(
-            with_struct
-                .into_iter()
-                .map(|name| (name, vec![by_value(argument)])),
-        );
+        for of in WITH_STRUCT {
+            if of.module.index() != module.index() {
+                continue;
+            }
+            let names = of.names.iter().flat_map(|name| {
+                let typed = move |(dtype, _): &(&str, u64)| name.replace("{t}", dtype);
+                of.types.iter().map(typed)
+            });
+            expected.extend(names.map(|name| (name, vec![by_value(of.argument)])));
+        }
         let gpus = kernels::architectures().iter();
         for arch in gpus.filter(|arch| arch.starts_with("gfx")) {
             let code = module.code_object(arch).expect("an embedded architecture");

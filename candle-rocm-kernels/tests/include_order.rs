@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Each may include itself and those before it.
-const FOLDERS: [&str; 20] = [
+const FOLDERS: [&str; 23] = [
     "portable",
     "elementwise",
     "rows",
@@ -26,6 +26,9 @@ const FOLDERS: [&str; 20] = [
     "random",
     "optimizers",
     "communication",
+    "sparse",
+    "linalg",
+    "fft",
 ];
 
 /// The folders whose names in C++ stand in a namespace of the folder's name, but for the lists that the build reads.

@@ -222,10 +222,22 @@ pub const PROBLEM: Layout = Layout {
 }
 
 #[test]
+fn arrays_are_fields() {
+    let (_file, made) = layouts(&STRUCTS.replace("last;", "last[3], other;"));
+    let made = made.unwrap();
+    for field in [
+        "\"last\", offset: 32, bytes: 6",
+        "\"other\", offset: 38, bytes: 2",
+    ] {
+        assert!(made.contains(field), "{made}");
+    }
+}
+
+#[test]
 fn structs_have_fields_alone() {
     for (to, code) in [
         ("    size_t last;", "size_t last;"),
-        ("    uint16_t last[2];", "uint16_t last[2];"),
+        ("    uint16_t last[N];", "uint16_t last[N];"),
         ("    uint16_t last", "uint16_t last"),
         ("    Other last;", "Other last;"),
     ] {

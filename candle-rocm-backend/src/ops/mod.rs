@@ -1,7 +1,8 @@
 //! Operators that Candle makes of several kernels, each in one: softmax with scale and mask, norms of sums, bias,
 //! activation and residual, gated activations; and attention. All but attention have gradients. Beside them, operators that
 //! Candle has slowly or not at all: sorts of any row, the largest elements, sums along a dimension, counts by bin, positions
-//! of elements.
+//! of elements, norms of groups of channels, concatenation in one launch; sparse matrices ([`sparse`]), small
+//! decompositions ([`linalg`]) and Fourier transforms ([`fft`]).
 //!
 //! On a GPU an operator reads its operands once and writes its result once, as long as a row fits into the registers of a
 //! workgroup: 16,384 elements of f16 or bf16, or half as many where two operands are read whose rows are no multiple of 16
@@ -33,12 +34,16 @@
 
 mod activation;
 mod attention;
+mod cat;
 mod conv;
 mod cumsum;
 mod dropout;
+pub mod fft;
+mod group_norm;
 mod histogram;
 mod kv_cache;
 pub(crate) mod launch;
+pub mod linalg;
 mod linear;
 mod loss;
 pub(crate) mod node;
@@ -50,16 +55,19 @@ mod product;
 mod quantized;
 mod softmax;
 mod sort;
+pub mod sparse;
 
 pub use activation::{bias_activation, swiglu, swiglu_packed, Activation};
 pub use attention::{
     attention, attention_composed, attention_paged, attention_varlen, AttentionOptions, Packed,
 };
+pub use cat::cat;
 pub use conv::{
     conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, ConvOptions, ConvTransposeOptions,
 };
 pub use cumsum::cumsum;
 pub use dropout::dropout;
+pub use group_norm::group_norm;
 pub use histogram::{bincount, histogram};
 pub use kv_cache::{HeadNorms, KvCache, Pairs, Rotary, Scores};
 pub use linear::linear;

@@ -21,11 +21,11 @@ struct Node {
     name: &'static str,
     shape: Shape,
     /// Taken by the one forward pass.
-    result: Mutex<Option<CudaStorage>>,
+    result: Mutex<Option<Storage>>,
     backward: Backward,
 }
 
-/// The tensor of a result of these operands, one to three.
+/// The tensor of a result of these operands, one to three, on the GPU.
 pub(crate) fn result_of(
     name: &'static str,
     operands: &[&Tensor],
@@ -33,8 +33,19 @@ pub(crate) fn result_of(
     shape: &Shape,
     backward: Backward,
 ) -> Result<Tensor> {
+    result_in(name, operands, Storage::Cuda(result), shape, backward)
+}
+
+/// The tensor of a result of these operands, one to three, that was made on their device.
+pub(crate) fn result_in(
+    name: &'static str,
+    operands: &[&Tensor],
+    result: Storage,
+    shape: &Shape,
+    backward: Backward,
+) -> Result<Tensor> {
     if !operands.iter().any(|operand| operand.track_op()) {
-        return Ok(plain(result, shape));
+        return Ok(plain_in(result, shape));
     }
     let node = Node {
         name,
@@ -50,18 +61,18 @@ pub(crate) fn result_of(
     }
 }
 
-/// The tensor of a result that no gradient goes through.
+/// The tensor of a result on the GPU that no gradient goes through.
 pub(crate) fn plain(result: CudaStorage, shape: &Shape) -> Tensor {
-    Tensor::from_storage(
-        Storage::Cuda(result),
-        shape.clone(),
-        BackpropOp::none(),
-        false,
-    )
+    plain_in(Storage::Cuda(result), shape)
+}
+
+/// The tensor of a result that no gradient goes through.
+pub(crate) fn plain_in(result: Storage, shape: &Shape) -> Tensor {
+    Tensor::from_storage(result, shape.clone(), BackpropOp::none(), false)
 }
 
 impl Node {
-    fn hand_over(&self) -> Result<(CudaStorage, Shape)> {
+    fn hand_over(&self) -> Result<(Storage, Shape)> {
         let result = self.result.lock().map(|mut result| result.take());
         match result {
             Ok(Some(result)) => Ok((result, self.shape.clone())),
@@ -98,14 +109,20 @@ macro_rules! custom_op {
                 &self,
                 $(_: for_each!($operand &CpuStorage), _: &Layout,)+
             ) -> Result<(CpuStorage, Shape)> {
-                bail!("{}: made on a GPU, and asked for on the CPU", self.name)
+                match self.hand_over()? {
+                    (Storage::Cpu(result), shape) => Ok((result, shape)),
+                    _ => bail!("{}: not made on the CPU, and asked for there", self.name),
+                }
             }
 
             fn cuda_fwd(
                 &self,
                 $(_: for_each!($operand &CudaStorage), _: &Layout,)+
             ) -> Result<(CudaStorage, Shape)> {
-                self.hand_over()
+                match self.hand_over()? {
+                    (Storage::Cuda(result), shape) => Ok((result, shape)),
+                    _ => bail!("{}: not made on a GPU, and asked for there", self.name),
+                }
             }
 
             fn bwd(

@@ -53,7 +53,7 @@ pub(super) fn check_same_shape(
 }
 
 /// One dtype and one device.
-fn check_alike(operator: &str, name: &str, other: &Tensor, x: &Tensor) -> Result<()> {
+pub(super) fn check_alike(operator: &str, name: &str, other: &Tensor, x: &Tensor) -> Result<()> {
     if other.dtype() != x.dtype() {
         bail!(
             "{operator}: {name} is {:?}, and x {:?}: convert one with to_dtype",

@@ -35,6 +35,10 @@ pub const SCALAR_SPILLS: &[(&str, &str)] = &[
     ("scaled_softmax_f64", "calls exp"),
     ("cross_entropy_rows_f64", "calls exp and tanh"),
     (
+        "fft_step_f64",
+        "series of sine and cosine keep their coefficients in scalar registers",
+    ),
+    (
         "cross_entropy_rows_f32",
         "masks of lanes of the vectors that are left",
     ),

@@ -82,7 +82,7 @@ impl Layout {
         Err((line, format!("struct {name} has no end")))
     }
 
-    /// Adds the fields of a line such as `const float *lse;` or `uint32_t m, n;`.
+    /// Adds the fields of a line such as `const float *lse;`, `uint32_t m, n;` or `uint32_t ends[64];`.
     fn add(&mut self, code: &str, known: &[Self]) -> std::result::Result<(), String> {
         let strange = || format!("{}: {code}: no field of an argument", self.name);
         let fields = code.strip_suffix(';').ok_or_else(strange)?;
@@ -101,6 +101,11 @@ impl Layout {
                 None => (name, by_value),
             };
             let (bytes, alignment) = of.ok_or_else(strange)?;
+            let (name, count) = match name.strip_suffix(']').and_then(|of| of.split_once('[')) {
+                Some((name, count)) => (name, count.parse().map_err(|_| strange())?),
+                None => (name, 1),
+            };
+            let bytes = bytes * count;
             let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
             if name.is_empty() || !name.chars().all(is_name) {
                 return Err(strange());
