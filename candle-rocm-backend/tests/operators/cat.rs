@@ -35,7 +35,7 @@ fn check(tensors: &[Tensor], dim: usize, what: &str) -> Result<()> {
     let found = ops::cat(tensors, dim)?;
     let outer: usize = tensors[0].dims()[..dim].iter().product();
     let all: Vec<Vec<f64>> = tensors.iter().map(numbers).collect::<Result<_>>()?;
-    let mut expected = Vec::new();
+    let mut expected: Vec<f64> = Vec::new();
     for row in 0..outer {
         for elements in &all {
             let width = elements.len() / outer.max(1);
