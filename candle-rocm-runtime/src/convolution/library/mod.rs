@@ -5,8 +5,8 @@
 //! `auto`, the default, our kernels but where timings ([`tune`]) found MIOpen faster. Those that are products, of one
 //! tap, are then timed as products are. What it is not asked for is ours in any case: f64, tensors with gaps or in
 //! different orders of memory, taps that are turned round, padding that differs before and after the inputs, factors, a
-//! bias or anything else after the sums, and whatever it has no algorithm for. While a graph is captured all are ours, as
-//! its algorithms may allocate memory.
+//! bias or anything else after the sums, and whatever it has no algorithm for. While a graph is captured all are ours,
+//! as its algorithms may allocate memory.
 
 mod asked;
 mod functions;
