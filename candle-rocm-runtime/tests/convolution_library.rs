@@ -417,9 +417,9 @@ fn while_a_graph_is_captured_our_kernels_are_asked() {
     );
 }
 
-/// A convolution that is worth a timing: 262,144 multiply-adds.
-fn worth_timing() -> Convolution {
-    let axis = Axis::new(16, 1, 1, 1, [0; 2]);
+/// A convolution that is worth a timing, of so many taps: 262,144 multiply-adds and more.
+fn worth_timing(taps: usize) -> Convolution {
+    let axis = Axis::new(16, taps, 1, 1, [taps / 2; 2]);
     Convolution::contiguous(Dtype::F32, 1, [32, 32], 1, [Axis::NONE, axis, axis])
 }
 
@@ -440,16 +440,21 @@ fn timings_choose_where_they_are_asked_for() {
             |calls| {
                 let is_faster = std::env::var(SLEEPS).as_deref() == Ok("0");
                 let stream = context().default_stream();
-                check::<f32>(&stream, &worth_timing(), 1.0).unwrap();
+                check::<f32>(&stream, &worth_timing(3), 1.0).unwrap();
                 let timed = calls.counts();
                 assert_ne!(timed.convolutions, 0);
-                let noted = check::<f32>(&stream, &worth_timing(), 1.0).unwrap();
+                let noted = check::<f32>(&stream, &worth_timing(3), 1.0).unwrap();
                 assert_eq!(noted.library_convolutions, usize::from(is_faster));
                 let more = calls.counts().convolutions - timed.convolutions;
                 assert_eq!(more, c_int::from(is_faster));
-                // Too small to be timed.
-                let noted = simple(&stream).unwrap();
-                assert_eq!(noted.library_convolutions, 0);
+                // Too small to be timed, and a product.
+                let noted = [
+                    simple(&stream).unwrap(),
+                    check::<f32>(&stream, &worth_timing(1), 1.0).unwrap(),
+                ];
+                for noted in noted {
+                    assert_eq!(noted.library_convolutions, 0);
+                }
             },
         );
     }

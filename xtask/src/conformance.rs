@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, ensure, Context, Result};
 
 use crate::cargo::{self, cargo};
 use crate::published;
@@ -33,6 +33,9 @@ pub struct Args {
     /// Candle 0.10.2's tests, on the second candle-kernels.
     #[arg(long)]
     older: bool,
+    /// Only the packages whose names, with what they are built with, hold this: `cudnn`, `candle-nn`.
+    #[arg(long, default_value = "")]
+    only: String,
     /// Passed on to the tests, such as part of a name.
     #[arg(last = true)]
     tests: Vec<String>,
@@ -160,22 +163,28 @@ impl Outcome {
 /// Build and run them; an error if a test fails.
 pub fn run(args: &Args) -> Result<()> {
     ensure_toolchain()?;
-    if args.older {
-        let on = On {
-            replaced: published::replaced_for_older()?,
-            folder: "build-older",
-        };
-        let through = Through::ours()?;
-        return run_packages(
-            &OLDER,
-            &on,
-            &through,
-            &args.arch,
-            args.gpu_only,
-            &args.tests,
-        );
-    }
-    run_through(&Through::ours()?, &args.arch, args.gpu_only, &args.tests)
+    let (packages, on) = match args.older {
+        true => {
+            let replaced = published::replaced_for_older()?;
+            let folder = "build-older";
+            (&OLDER[..], On { replaced, folder })
+        }
+        false => (&PACKAGES[..], On::ours()?),
+    };
+    let wanted = packages.iter().copied();
+    let wanted: Vec<Package> = wanted
+        .filter(|package| package.title().contains(&args.only))
+        .collect();
+    ensure!(!wanted.is_empty(), "no package is called {}", args.only);
+    let through = Through::ours()?;
+    run_packages(
+        &wanted,
+        &on,
+        &through,
+        &args.arch,
+        args.gpu_only,
+        &args.tests,
+    )
 }
 
 /// The way to a GPU.
@@ -227,11 +236,7 @@ pub fn run_through(
     gpu_only: bool,
     filters: &[String],
 ) -> Result<()> {
-    let on = On {
-        replaced: published::replaced()?,
-        folder: "build",
-    };
-    run_packages(&PACKAGES, &on, through, archs, gpu_only, filters)
+    run_packages(&PACKAGES, &On::ours()?, through, archs, gpu_only, filters)
 }
 
 /// The tests of candle-core and candle-nn that use a GPU, with candle-kernels' own kernels in place of ours
@@ -251,6 +256,16 @@ struct On {
     replaced: Vec<(&'static str, PathBuf)>,
     /// Where they are built, below the folder of these tests.
     folder: &'static str,
+}
+
+impl On {
+    /// Our crates.
+    fn ours() -> Result<Self> {
+        Ok(Self {
+            replaced: published::replaced()?,
+            folder: "build",
+        })
+    }
 }
 
 fn run_packages(

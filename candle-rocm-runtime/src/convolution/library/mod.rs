@@ -2,10 +2,11 @@
 //! with a stand-in of the same functions.
 //!
 //! `CANDLE_ROCM_CONV` says who makes convolutions: `own`, our kernels; `library`, MIOpen, which must then be there;
-//! `auto`, the default, our kernels but where timings ([`tune`]) found MIOpen faster. What it is not asked for is ours
-//! in any case: f64, tensors with gaps or in different orders of memory, taps that are turned round, padding that
-//! differs before and after the inputs, factors, a bias or anything else after the sums, and whatever it has no
-//! algorithm for. While a graph is captured all are ours, as its algorithms may allocate memory.
+//! `auto`, the default, our kernels but where timings ([`tune`]) found MIOpen faster. Those that are products, of one
+//! tap, are then timed as products are. What it is not asked for is ours in any case: f64, tensors with gaps or in
+//! different orders of memory, taps that are turned round, padding that differs before and after the inputs, factors, a
+//! bias or anything else after the sums, and whatever it has no algorithm for. While a graph is captured all are ours,
+//! as its algorithms may allocate memory.
 
 mod asked;
 mod functions;
@@ -21,6 +22,7 @@ use self::asked::{is_plain, Asked};
 use self::functions::{Create, Destroy, Found, Functions, Raw, Status, ALLOC_FAILED, NOT_THERE};
 pub use super::choice::{ConvChoice, CONV_VARIABLE, LIBRARY_VARIABLE};
 use super::description::{Convolution, Epilogue, Operands, Operation};
+use super::product;
 use crate::base::dynamic_library::{Found as FoundLibrary, Search};
 use crate::base::enqueued;
 use crate::base::error::{Error, ErrorKind, Result};
@@ -224,6 +226,8 @@ impl MiOpen {
         match ConvChoice::current()? {
             ConvChoice::Own => Ok(false),
             ConvChoice::Library => by_library(),
+            // The tuner of products chooses for these, and times one thing at a time.
+            ConvChoice::Auto if product::of(of, operands, epilogue).is_some() => Ok(false),
             ConvChoice::Auto => match self.is_faster(stream, of, own, &by_library)? {
                 true => by_library(),
                 false => Ok(false),
