@@ -15,7 +15,8 @@
 //! - [`graph`]: a step of a program captured once, such as a language model's for one token, and run by one launch;
 //! - [`profile`]: what ran on the GPU and for how long, as a table or as a trace;
 //! - [`doctor`]: what is wrong where a GPU is not found, and what to do;
-//! - [`runtime`]: choosing between AMD's library and the emulator; [`devices`]: the GPUs there are.
+//! - [`runtime`]: choosing between AMD's library and the emulator; [`devices`]: the GPUs there are; [`best_device`]: the one
+//!   to take where there are several.
 //!
 //! ```
 //! use candle_core::{Device, Tensor};
@@ -156,6 +157,26 @@ impl RocmDeviceExt for RocmDevice {
         let context = stream.context();
         context.bind_to_thread().map_err(Error::wrap)?;
         context.device().pool().flush().map_err(Error::wrap)
+    }
+}
+
+/// The best GPU of the process's runtime that runs the program's kernels: a card before a processor's graphics, then the one
+/// with most memory, then the first that HIP lists. `Device::new_rocm(0)` is the first whatever it is.
+///
+/// # Errors
+/// The runtime cannot start, or no GPU runs the kernels: the text names each GPU and one thing to do.
+pub fn best_device() -> Result<Device> {
+    let runtime = runtime::current().map_err(Error::wrap)?;
+    let machine = runtime.machine();
+    let targets = candle_rocm_kernels::architectures();
+    match machine.best(targets) {
+        Some(ordinal) => Device::new_rocm(ordinal),
+        None => candle_core::bail!(
+            "no GPU runs this program's kernels, which are for {}: {}; {}",
+            targets.join(", "),
+            machine.advice(targets),
+            machine.summary()
+        ),
     }
 }
 

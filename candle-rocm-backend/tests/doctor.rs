@@ -31,6 +31,7 @@ impl Machine {
                     memory: 24 << 30,
                     pci_address: None,
                     library: Ok("rocBLAS 4.4.0 (/opt/rocm/lib/librocblas.so.4)".into()),
+                    graphs: None,
                 })],
                 nodes: Vec::new(),
             }),
@@ -406,6 +407,63 @@ fn caches_that_cannot_be_written() {
             .count(),
         1
     );
+}
+
+#[test]
+fn a_release_that_is_too_old_for_the_card() {
+    let mut machine = Machine::new();
+    machine.targets = vec!["gfx12-generic", "gfx11-generic"];
+    machine.write(
+        "sys/class/kfd/kfd/topology/nodes/1/properties",
+        "simd_count 128\nsimd_per_cu 2\ngfx_target_version 120001\ndrm_render_minor 128\n",
+    );
+    machine.gpu().arch = "gfx1201".into();
+    machine.started.as_mut().unwrap().version = 60_342_131;
+    machine.assert_trouble("release", "0: gfx1201 needs ROCm 6.4 or later", "");
+    let text = machine.trouble().found;
+    assert!(text.contains("this is HIP 6.3.42131"), "{text}");
+    for version in [60_443_483, 71_700_000, 0] {
+        machine.started.as_mut().unwrap().version = version;
+        assert!(machine.report().is_healthy(), "{version}");
+    }
+}
+
+#[test]
+fn graphs_that_were_tried_have_a_line() {
+    let mut machine = Machine::new();
+    assert!(!machine.report().to_string().contains("graphs"));
+    machine.gpu().graphs = Some(Ok(()));
+    let line = finding(&machine.report(), "graphs").clone();
+    assert_eq!(line.state, State::Good);
+    machine.gpu().graphs = Some(Err("graphs are off on GPU 0".into()));
+    let line = finding(&machine.report(), "graphs").clone();
+    assert_eq!(
+        (line.state, &*line.found),
+        (State::Note, "graphs are off on GPU 0")
+    );
+    assert!(machine.report().is_healthy());
+}
+
+#[test]
+fn the_report_is_json_for_programs() {
+    let mut machine = Machine::new();
+    machine.targets = vec!["gfx942"];
+    let report: serde_json::Value = serde_json::from_str(&machine.report().to_json()).unwrap();
+    assert_eq!(report["runtime"], "amd");
+    assert_eq!(report["healthy"], false);
+    let findings = report["findings"].as_array().unwrap();
+    assert_eq!(findings.len(), machine.report().findings.len());
+    let wrong = findings
+        .iter()
+        .find(|finding| finding["state"] == "wrong")
+        .unwrap();
+    assert_eq!(wrong["subject"], "kernels");
+    for (key, text) in [
+        ("found", "only for gfx942"),
+        ("advice", "CANDLE_ROCM_ARCHS=gfx1100"),
+    ] {
+        assert!(wrong[key].as_str().unwrap().contains(text), "{wrong}");
+    }
 }
 
 #[test]

@@ -6,8 +6,10 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 
 use candle_core::{DType, Device, Result, Tensor, D};
 use candle_nn::{ops, Module};
-use candle_rocm_backend::graph::{recorded, Input, Step};
+use candle_rocm_backend::graph::{are_on, recorded, Input, Step};
 use candle_rocm_backend::DeviceExt as _;
+use candle_rocm_testing::process::{alone, is_child};
+use candle_rocm_testing::stand_in::library;
 use common::{numbers, Random};
 
 /// A stream of its own, and the calling thread's default one; with and without events that order streams.
@@ -185,6 +187,60 @@ fn a_panic_in_a_step_ends_the_capture() -> Result<()> {
         let (_, step) = Step::capture(&device, || x.sqr())?;
         assert_eq!(step.run()?.to_vec1::<f32>()?, [1., 4.], "{name}");
     }
+    Ok(())
+}
+
+/// Where graphs do not see what set their inputs, capturing is refused with the way out.
+#[test]
+fn a_step_is_refused_where_graphs_are_wrong() {
+    let path = match is_child() {
+        true => "",
+        false => library().to_str().expect("a path"),
+    };
+    let variables = [
+        ("CANDLE_ROCM_RUNTIME", "amd"),
+        ("CANDLE_ROCM_HIP_LIBRARY", path),
+        ("ROCM_EMU_GRAPH_FAULT", "stale"),
+    ];
+    alone(
+        "a_step_is_refused_where_graphs_are_wrong",
+        &variables,
+        || {
+            let device = Device::new_rocm_with_stream(0).unwrap();
+            let x = Tensor::new(&[1f32, 2.], &device).unwrap();
+            let text = Step::capture(&device, || x.sqr()).unwrap_err().to_string();
+            for part in [
+                "call the function itself",
+                "ROCm/hip 3887",
+                "CANDLE_ROCM_GRAPHS=1",
+            ] {
+                assert!(text.contains(part), "{part}: {text}");
+            }
+            assert!(!are_on(&device).unwrap());
+        },
+    );
+}
+
+/// A few elements travel as kernels' arguments, and nothing is copied.
+#[test]
+fn small_inputs_are_kernels_arguments() -> Result<()> {
+    let device = common::device()?;
+    let set = |input: &Input, value: &Tensor| -> Result<(Vec<String>, usize)> {
+        let (done, noted) = recorded(|| input.set(value));
+        done?;
+        Ok((noted.kernels, noted.copies))
+    };
+    let input = Input::new(&Tensor::zeros((2, 3), DType::U32, &device)?)?;
+    for (value, launches) in [([[7u32; 3]; 2], 1), ([[7; 3], [7, 9, 9]], 2)] {
+        let value = Tensor::new(&value, &Device::Cpu)?;
+        let kernels = vec!["const_set_u32".to_owned(); launches];
+        assert_eq!(set(&input, &value)?, (kernels, 0));
+        assert_eq!(input.tensor().to_vec2::<u32>()?, value.to_vec2::<u32>()?);
+    }
+    // Many values go by a copy to a buffer that no graph reads.
+    let value = Tensor::arange(0u32, 6, &Device::Cpu)?.reshape((2, 3))?;
+    assert_eq!(set(&input, &value)?, (vec!["copy2d_u32".to_owned()], 1));
+    assert_eq!(input.tensor().to_vec2::<u32>()?, value.to_vec2::<u32>()?);
     Ok(())
 }
 

@@ -1,5 +1,10 @@
 //! Graphs: a stream's work, captured once and launched many times.
 
+pub mod check;
+mod memory_kernels;
+mod trial;
+pub mod wish;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -33,6 +38,7 @@ impl Stream {
         self.enter()?;
         selection::prepare(self)?;
         split_k_workspace::prepare(self)?;
+        memory_kernels::prepare(self)?;
         capture::begin(self.context().device(), self.handle(), mode)
     }
 

@@ -94,6 +94,53 @@ fn rocm_path_is_searched_for_versioned_names() {
 }
 
 #[test]
+fn wheels_of_the_active_environment_are_searched() {
+    let place = "lib/python3.12/site-packages/_rocm_sdk_core/lib/libamdhip64.so.7";
+    with_library_at(
+        "wheels_of_the_active_environment_are_searched",
+        place,
+        &[
+            ("VIRTUAL_ENV", "{folder}"),
+            ("ROCM_PATH", ""),
+            ("HIP_PATH", ""),
+            ("CANDLE_ROCM_HIP_LIBRARY", ""),
+            ("CANDLE_ROCM_RUNTIME", ""),
+        ],
+        || {
+            let library = runtime::current().unwrap().library();
+            assert!(library.ends_with(place), "{library}");
+            run_a_kernel();
+        },
+    );
+}
+
+/// Such a release ends the process when memory is allocated.
+#[test]
+fn a_release_that_ends_the_process_is_refused() {
+    with_library_at(
+        "a_release_that_ends_the_process_is_refused",
+        "libamdhip64.so.7",
+        &[
+            ("CANDLE_ROCM_HIP_LIBRARY", "{folder}"),
+            ("CANDLE_ROCM_RUNTIME", "amd"),
+            ("ROCM_EMU_ARCH", "gfx1151,gfx1100"),
+            ("ROCM_EMU_HIP_VERSION", "7.1.1"),
+        ],
+        || {
+            let error = Context::new(0).unwrap_err();
+            assert_eq!(*error.kind(), ErrorKind::Runtime);
+            for part in ["GPU 0", "gfx1151 needs ROCm 7.2 or later", "HIP 7.1.1"] {
+                assert!(error.message().contains(part), "{part}: {error}");
+            }
+            // The card beside it is served.
+            Context::new(1).unwrap();
+            let machine = runtime::current().unwrap().machine();
+            assert_eq!(machine.best(&["gfx11-generic"]), Some(1));
+        },
+    );
+}
+
+#[test]
 fn a_threads_stream_outlives_it() {
     with_library_at(
         "a_threads_stream_outlives_it",

@@ -40,6 +40,7 @@ fn every_usual_place_is_named() {
         &[
             ("CANDLE_ROCM_HIP_LIBRARY", ""),
             ("ROCM_PATH", "/nonexistent/rocm"),
+            ("VIRTUAL_ENV", "/nonexistent/venv"),
             ("CANDLE_ROCM_RUNTIME", "amd"),
             // Cargo puts its own folder there, in which the emulator's library lies under AMD's name.
             ("LD_LIBRARY_PATH", ""),

@@ -6,10 +6,14 @@ use candle_rocm_backend::graph::{self, Enqueued, Input, Step};
 use crate::cache::Cache;
 use crate::transformer::{Place, Transformer};
 
+/// What is captured, for what is said of a graph.
+const STEP: &str = "a model's step";
+
 /// Sequences of equal length, which a model continues: prompts first, then token by token.
 ///
 /// On a GPU the step that decodes a token is captured when it is first made, and run by one launch from then on. It stays
-/// on the thread that made it. On the CPU, and with `CANDLE_ROCM_GRAPHS=0`, it is made anew each time.
+/// on the thread that made it. On the CPU, with `CANDLE_ROCM_GRAPHS=0`, and where the GPU's graphs are wrong, it is made
+/// anew each time.
 #[derive(Debug)]
 pub struct Session {
     model: Transformer,
@@ -25,7 +29,7 @@ pub struct Session {
     /// What was chosen, by position: (batch, capacity + 1).
     chosen: Tensor,
     step: Option<Step<Tensor>>,
-    greedy_step: Option<Step<()>>,
+    greedy_step: Option<Step<Tensor>>,
 }
 
 impl Session {
@@ -124,15 +128,57 @@ impl Session {
         if let Some(step) = &self.step {
             return Ok(step.run()?.clone());
         }
-        let (model, cache) = (&self.model, &self.cache);
-        let (tokens, position) = (self.tokens.tensor(), self.position.tensor());
-        let forward = || model.forward(&tokens.unsqueeze(1)?, position, Place::OnDevice, cache);
-        if !is_captured(model.device())? {
-            return forward();
+        let device = self.model.device();
+        if !graph::are_on(device)? {
+            return self.forward();
         }
-        let (logits, step) = Step::capture(model.device(), forward)?;
+        let (logits, step) = Step::capture(device, || self.forward())?;
+        if graph::is_to_be_compared(device)? {
+            let position = self.position.tensor().copy()?;
+            if !self.is_right(&step, tokens, &position, &logits, Self::forward)? {
+                return Ok(logits);
+            }
+        }
         self.step = Some(step);
         Ok(logits)
+    }
+
+    /// Whether a captured step computes what `step` computes that is called: after other tokens, and after `tokens`, which
+    /// gave these logits. What the next step reads, and the cache, are then as they were after that.
+    fn is_right(
+        &self,
+        captured: &Step<Tensor>,
+        tokens: &[u32],
+        position: &Tensor,
+        logits: &Tensor,
+        step: impl Fn(&Self) -> Result<Tensor>,
+    ) -> Result<bool> {
+        let set = |tokens: &[u32]| {
+            self.tokens.set(&Tensor::new(tokens, &Device::Cpu)?)?;
+            self.position.set(position)
+        };
+        let last = self.model.shape().vocabulary as u32 - 1;
+        let others: Vec<u32> = tokens.iter().map(|token| (token ^ 1).min(last)).collect();
+        set(&others)?;
+        // The next run writes over what this one gives.
+        let found = captured.run()?.copy()?;
+        set(&others)?;
+        let is_right = graph::agree(STEP, &found, &step(self)?)?;
+        set(tokens)?;
+        if is_right && graph::agree(STEP, captured.run()?, logits)? {
+            return Ok(true);
+        }
+        set(tokens)?;
+        step(self)?;
+        Ok(false)
+    }
+
+    /// The logits after the next step's tokens, which are at its position.
+    fn forward(&self) -> Result<Tensor> {
+        let tokens = self.tokens.tensor().unsqueeze(1)?;
+        let position = self.position.tensor();
+        self.model
+            .forward(&tokens, position, Place::OnDevice, &self.cache)
     }
 
     /// Continues each sequence by the likeliest token `count` times, and gives these. Each is read as well, so that what
@@ -170,7 +216,9 @@ impl Session {
 
     /// Keeps the next step's tokens at their position.
     fn note(&self) -> Result<()> {
-        note(&self.chosen, self.tokens.tensor(), self.position.tensor())
+        let (position, tokens) = (self.position.tensor(), self.tokens.tensor());
+        self.chosen
+            .scatter_set(&position.unsqueeze(1)?, &tokens.unsqueeze(1)?, 1)
     }
 
     fn greedy_step(&mut self) -> Result<()> {
@@ -178,22 +226,34 @@ impl Session {
             step.run()?;
             return Ok(());
         }
-        let (model, cache) = (&self.model, &self.cache);
-        let (tokens, position) = (&self.tokens, &self.position);
-        let (chosen, one) = (&self.chosen, &self.one);
-        let forward = || {
-            let next = tokens.tensor().unsqueeze(1)?;
-            let logits = model.forward(&next, position.tensor(), Place::OnDevice, cache)?;
-            tokens.set(&logits.argmax(D::Minus1)?)?;
-            position.set(&(position.tensor() + one)?)?;
-            note(chosen, tokens.tensor(), position.tensor())
-        };
-        if !is_captured(model.device())? {
-            return forward();
+        let device = self.model.device();
+        if !graph::are_on(device)? {
+            return self.go_on().map(drop);
         }
-        let ((), step) = Step::capture(model.device(), forward)?;
+        let compared = match graph::is_to_be_compared(device)? {
+            true => Some((
+                self.tokens.tensor().to_vec1()?,
+                self.position.tensor().copy()?,
+            )),
+            false => None,
+        };
+        let (logits, step) = Step::capture(device, || self.go_on())?;
+        if let Some((tokens, position)) = compared {
+            if !self.is_right(&step, &tokens, &position, &logits, Self::go_on)? {
+                return Ok(());
+            }
+        }
         self.greedy_step = Some(step);
         Ok(())
+    }
+
+    /// Reads the next step's tokens, and makes the likeliest after them the next step's. Gives the logits.
+    fn go_on(&self) -> Result<Tensor> {
+        let logits = self.forward()?;
+        self.tokens.set(&logits.argmax(D::Minus1)?)?;
+        self.position.set(&(self.position.tensor() + &self.one)?)?;
+        self.note()?;
+        Ok(logits)
     }
 
     fn set_position(&self, position: usize) -> Result<()> {
@@ -212,14 +272,4 @@ impl Session {
         }
         Ok(())
     }
-}
-
-/// Whether a step on this device is captured: on GPUs, unless the environment says otherwise.
-fn is_captured(device: &Device) -> Result<bool> {
-    Ok(matches!(device, Device::Cuda(_)) && graph::are_wanted()?)
-}
-
-/// Keeps `tokens` in `chosen` at their `position`s.
-fn note(chosen: &Tensor, tokens: &Tensor, position: &Tensor) -> Result<()> {
-    chosen.scatter_set(&position.unsqueeze(1)?, &tokens.unsqueeze(1)?, 1)
 }

@@ -8,7 +8,9 @@ use candle_core::quantized::gguf_file::{Content, Value};
 use candle_core::quantized::GgmlDType;
 use candle_core::{DType, Device, Result, Tensor, D};
 use candle_nn::VarBuilder;
-use candle_rocm_testing::process::alone;
+use candle_rocm_backend::graph;
+use candle_rocm_testing::process::{alone, is_child};
+use candle_rocm_testing::stand_in::library;
 use candle_rocm_transformers::models::llama::{self, Config, Llama3RopeConfig, Llama3RopeType};
 use candle_rocm_transformers::models::quantized_llama;
 use candle_rocm_transformers::{Session, Transformer};
@@ -355,6 +357,79 @@ fn what_does_not_fit_is_an_error() -> Result<()> {
         assert!(session.greedy(1).is_err());
     }
     Ok(())
+}
+
+/// On AMD's runtime, which the emulator stands in for, with a fault of its graphs: what is written is right, and no step is
+/// captured whose graph is wrong.
+fn with_fault(test: &str, fault: &str, holds: impl Fn(&Device, bool)) {
+    let library = match is_child() {
+        true => "",
+        false => library().to_str().expect("a path"),
+    };
+    let variables = [
+        ("CANDLE_ROCM_RUNTIME", "amd"),
+        ("CANDLE_ROCM_HIP_LIBRARY", library),
+        ("ROCM_EMU_GRAPH_FAULT", fault),
+    ];
+    alone(test, &variables, || {
+        let written = |greedy_first: bool| -> Result<(Vec<Vec<f32>>, Device, bool)> {
+            let [device, _] = devices()?;
+            let config = large();
+            let builder = VarBuilder::from_tensors(weights(&config, &device)?, DType::F32, &device);
+            let mut session = Session::new(llama::load(builder, &config)?, 1, 24)?;
+            session.prompt(&Tensor::new(prompt(1, 3, config.vocab_size), &device)?)?;
+            let mut rows = Vec::new();
+            if greedy_first {
+                let tokens = session.greedy(5)?.concat();
+                rows.push(tokens.iter().map(|token| *token as f32).collect());
+            }
+            for token in [7, 11, 5] {
+                rows.extend(session.next(&[token])?.to_vec2()?);
+            }
+            Ok((rows, device, session.enqueued().is_some()))
+        };
+        for greedy_first in [true, false] {
+            let (found, device, captured) = written(greedy_first).expect("a session");
+            holds(&device, captured);
+            std::env::set_var(candle_rocm_backend::graph::VARIABLE, "0");
+            let (expected, ..) = written(greedy_first).expect("a session without graphs");
+            assert_eq!(found, expected, "{greedy_first}");
+            std::env::remove_var(candle_rocm_backend::graph::VARIABLE);
+        }
+    });
+}
+
+#[test]
+fn graphs_that_do_not_see_copies_are_right() {
+    let test = "graphs_that_do_not_see_copies_are_right";
+    with_fault(test, "stale-copies", |device, captured| {
+        assert!(captured);
+        assert_eq!(graph::why_off(device), None);
+    });
+}
+
+#[test]
+fn wrong_graphs_are_not_used() {
+    with_fault(
+        "wrong_graphs_are_not_used",
+        "garbage",
+        |device, captured| {
+            assert!(!captured);
+            let why = graph::why_off(device).expect("graphs are off");
+            assert!(why.contains("a graph of 200 kernels"), "{why}");
+        },
+    );
+}
+
+/// The graph that is tried is right, and the model's is not.
+#[test]
+fn a_models_first_graph_is_compared() {
+    let test = "a_models_first_graph_is_compared";
+    with_fault(test, "garbage:1", |device, captured| {
+        assert!(!captured);
+        let why = graph::why_off(device).expect("graphs are off");
+        assert!(why.contains("the graph of a model's step"), "{why}");
+    });
 }
 
 /// With `CANDLE_ROCM_GRAPHS=0` each kernel is launched by itself: no step is captured, and tokens and logits are the

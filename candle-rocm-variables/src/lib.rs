@@ -130,7 +130,7 @@ variables! {
         "The runtime of the process: AMD's HIP, the emulated GPU, or, in programs built with the feature \
          `nvidia`, the CUDA driver.";
     HIP_LIBRARY "CANDLE_ROCM_HIP_LIBRARY" Runtime:
-        "a file", "the search in `ROCM_PATH`, `/opt/rocm` and the system's folders";
+        "a file", "the search in [ROCm's folders](install.md#rocm-by-release) and the system's";
         "The `libamdhip64.so` to load, and the only one that is then tried.";
     BLAS_LIBRARY "CANDLE_ROCM_BLAS_LIBRARY" Runtime:
         "a file", "the search in the vendor's folders";
@@ -149,9 +149,10 @@ variables! {
         "a size, such as `512MiB`, or `max`", "0, as CUDA's";
         "How much the pool may hold after a synchronisation, beside what lives and what a loop's steps use again.";
     GRAPHS "CANDLE_ROCM_GRAPHS" Memory:
-        "`0`, `1`", "`1`";
+        "`0`, `1`, `auto`", "`auto`";
         "Whether sessions of candle-rocm-transformers capture the step that decodes a token and launch it as one \
-         graph; with `0` each kernel is launched by itself.";
+         graph: where the first graph on a card computes what its kernels compute one by one (`auto`), always (`1`), or \
+         never, so that each kernel is launched by itself (`0`).";
 
     PROFILE "CANDLE_ROCM_PROFILE" Profile:
         "`1`, or a file", "no table";
@@ -192,7 +193,7 @@ variables! {
         "`hiprtc`, `clang`", "hiprtc where it loads, else clang";
         "What compiles CUDA source when a program runs.";
     HIPRTC_LIBRARY "CANDLE_ROCM_HIPRTC_LIBRARY" OwnCuda:
-        "a file", "the search in `ROCM_PATH`, `/opt/rocm` and the system's folders";
+        "a file", "the search in [ROCm's folders](install.md#rocm-by-release) and the system's";
         "The `libhiprtc.so` to load.";
     NVRTC_LIBRARY "CANDLE_ROCM_NVRTC_LIBRARY" OwnCuda:
         "a file", "the search in the CUDA toolkit's folders";
@@ -230,6 +231,14 @@ variables! {
     EMU_SEED "ROCM_EMU_SEED" Emulator:
         "a number", "0";
         "What the checks `order` and `caches` draw from.";
+    EMU_GRAPH_FAULT "ROCM_EMU_GRAPH_FAULT" Emulator:
+        "`stale-copies`, `stale`, `garbage`, each with `:` and a number or without", "none";
+        "Replays graphs of eight kernels and more as some releases of AMD's HIP do: blind to what copies, or copies and \
+         kernels, wrote since the graph was made, or with garbage; the number is that of the first graph of the \
+         process that is wrong, from 0.";
+    EMU_HIP_VERSION "ROCM_EMU_HIP_VERSION" Emulator:
+        "a release, such as `7.2.4`", "the one whose interface it has";
+        "The release that the emulator's HIP says it is.";
     EMU_FINDINGS "ROCM_EMU_FINDINGS" Emulator:
         "a file", "none";
         "The file to which each process appends a line, architecture and text, for each finding of a check.";
@@ -246,11 +255,14 @@ variables! {
          (`timed`); results are then missing.";
 
     ROCM_PATH "ROCM_PATH" Others:
-        "a folder", "`/opt/rocm`";
+        "a folder", "the search in `/opt/rocm` and beside it";
         "Where ROCm is: its compiler, device libraries and HIP are looked for there first.";
+    VIRTUAL_ENV "VIRTUAL_ENV" Others:
+        "a folder", "none";
+        "A Python environment: where ROCm's wheels are installed in it, HIP and the compiler are looked for there.";
     HIP_PATH "HIP_PATH" Others:
         "a folder", "none";
-        "A second folder in which builds look for ROCm's compiler.";
+        "A second such folder.";
     CUDA_HOME "CUDA_HOME" Others:
         "a folder", "none";
         "Where the CUDA toolkit is, for `cargo xtask nvidia`.";

@@ -133,6 +133,9 @@ where
     })?;
     stream.finish()?;
     writeln!(out).context("the text cannot be written")?;
+    if let Some(why) = launches::why_not_captured(&opened.device) {
+        eprintln!("{why}");
+    }
     report(&generation, model.limits().context, &opened.description);
     if args.stats {
         match &generation.last_step {

@@ -58,7 +58,9 @@ fn open_rocm() -> Result<Opened> {
 
 #[cfg(feature = "rocm")]
 fn open_rocm() -> Result<Opened> {
-    use candle_rocm_backend::{runtime, DeviceExt as _, RocmDeviceExt as _, RuntimeKind};
+    use candle_rocm_backend::{
+        best_device, runtime, DeviceExt as _, RocmDeviceExt as _, RuntimeKind,
+    };
     let mut no_gpu = false;
     // Whoever names a runtime gets that one or its error. Else AMD's, and the emulator in its place.
     if std::env::var_os("CANDLE_ROCM_RUNTIME").is_none()
@@ -67,7 +69,7 @@ fn open_rocm() -> Result<Opened> {
         runtime::select(RuntimeKind::Emulator)?;
         no_gpu = true;
     }
-    let device = Device::new_rocm(0)?;
+    let device = best_device()?;
     let gpu = device.as_rocm_device()?;
     let info = gpu.info();
     let emulated = gpu.runtime_kind() == RuntimeKind::Emulator;

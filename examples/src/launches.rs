@@ -8,6 +8,17 @@ pub use candle_rocm_backend::graph::Enqueued as Launches;
 #[derive(Clone, Debug)]
 pub enum Launches {}
 
+/// Why each kernel is launched by itself on a device whose graphs are wrong.
+pub(crate) fn why_not_captured(device: &candle_core::Device) -> Option<String> {
+    #[cfg(feature = "rocm")]
+    return candle_rocm_backend::graph::why_off(device);
+    #[cfg(not(feature = "rocm"))]
+    {
+        let _ = device;
+        None
+    }
+}
+
 /// Runs `run`, and notes what it gives to the GPU, if that is `wanted`.
 pub(crate) fn noted<T>(wanted: bool, run: impl FnOnce() -> T) -> (T, Option<Launches>) {
     #[cfg(feature = "rocm")]

@@ -574,6 +574,35 @@ fn a_build_without_gpu_says_how_to_get_one() -> Result<()> {
     )
 }
 
+/// Graphs that compute garbage are found out: the text is right, and why no graph is used is said once.
+#[cfg(feature = "rocm")]
+#[test]
+fn wrong_graphs_are_not_used_and_that_is_said_once() -> Result<()> {
+    let written = |fault: &str| -> Result<Output> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_llama"));
+        command
+            .env("CANDLE_ROCM_RUNTIME", "amd")
+            .env(
+                "CANDLE_ROCM_HIP_LIBRARY",
+                candle_rocm_testing::stand_in::library(),
+            )
+            .env("ROCM_EMU_GRAPH_FAULT", fault)
+            .args(["--prompt", "Once upon a time", "--temperature", "0"])
+            .args(["--max-tokens", "12", "--stats"]);
+        run(&mut command)
+    };
+    let right = written("")?;
+    ensure!(right.success, "{}", right.stderr);
+    ensure!(right.stderr.contains("1 graphs"), "{}", right.stderr);
+    for (fault, off) in [("stale-copies", 0), ("stale", 1), ("garbage", 1)] {
+        let output = written(fault)?;
+        ensure!(output.stdout == right.stdout, "{fault}: {}", output.stdout);
+        let said = output.stderr.matches("graphs are off on GPU 0").count();
+        ensure!(said == off, "{fault}: {}", output.stderr);
+    }
+    Ok(())
+}
+
 #[cfg(feature = "rocm")]
 #[test]
 fn without_a_gpu_the_emulator_runs_and_says_so() -> Result<()> {

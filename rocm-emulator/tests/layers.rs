@@ -46,6 +46,7 @@ const LIBRARY: &[Layer<'static>] = &[
         "hip: work",
         &[
             "hip::operation",
+            "hip::graph_faults",
             "hip::late",
             "hip::event",
             "hip::capture",

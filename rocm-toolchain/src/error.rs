@@ -191,7 +191,8 @@ impl fmt::Display for Missing {
             f,
             "no compiler for AMD GPUs was found (clang with the amdgcn target, lld, ROCm's device libraries).\n  \
              Debian, Ubuntu:  apt-get install {DEBIAN_PACKAGES}\n  \
-             ROCm elsewhere:  set ROCM_PATH (as in ROCM_PATH=/opt/rocm)\n  \
+             ROCm elsewhere:  set ROCM_PATH (as in ROCM_PATH=/opt/rocm/core-10.2), or activate the Python environment \
+             of its wheels\n  \
              By hand:         {clang}=/path/to/clang++ {device_libs}=/path/to/amdgcn/bitcode\n  \
              Without kernels: {}=1 (checks and documents; cannot run on a GPU)\n\
              Tried:",

@@ -5,7 +5,7 @@
 //!
 //! Files, from the lowest layer up:
 //!
-//! 1. [`variables`] of the environment; [`topology`]: the machine's GPUs, by their driver; [`lock`]: what a Cargo.lock
+//! 1. [`variables`] of the environment; [`installations`] of ROCm; [`topology`]: the machine's GPUs, by their driver; [`lock`]: what a Cargo.lock
 //!    says of the crates in a build; [`stand_ins`]: what `-lcudart` finds;
 //! 2. [`notice`], [`error`];
 //! 3. [`user_cache`]: the user's folder; [`cuda_arch`]: what CUDA source takes a GPU for; `text`: code objects as text
@@ -24,6 +24,7 @@
 pub mod architectures;
 pub mod cuda_arch;
 pub mod error;
+pub mod installations;
 pub mod lock;
 pub mod notice;
 pub mod nvidia;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::{Error, Missing, Result};
+use crate::installations;
 use crate::nvidia;
 use crate::variables;
 
@@ -26,17 +27,6 @@ pub struct Toolchain {
     pub processors: Vec<String>,
 }
 
-/// ROCm installations: the variables', then the usual place.
-fn rocm_roots() -> Vec<PathBuf> {
-    let mut roots: Vec<PathBuf> = variables::ROCM
-        .iter()
-        .filter_map(std::env::var_os)
-        .map(PathBuf::from)
-        .collect();
-    roots.push(PathBuf::from("/opt/rocm"));
-    roots
-}
-
 fn clang_candidates(tried: &mut Vec<String>) -> Vec<PathBuf> {
     if let Some(choice) = std::env::var_os(variables::CLANG) {
         return match which::which(&choice) {
@@ -52,11 +42,18 @@ fn clang_candidates(tried: &mut Vec<String>) -> Vec<PathBuf> {
         };
     }
     let mut found = Vec::new();
-    for root in rocm_roots() {
+    for root in installations::here() {
+        let before = found.len();
         for folder in ["lib/llvm/bin", "llvm/bin", "bin"] {
             for name in ["amdclang++", "clang++"] {
                 found.extend(which::which(root.join(folder).join(name)));
             }
+        }
+        if found.len() == before {
+            tried.push(format!(
+                "{}: no amdclang++ nor clang++ there",
+                root.display()
+            ));
         }
     }
     for version in CLANG_VERSIONS.rev() {
@@ -144,7 +141,7 @@ fn device_libs(clang: &Path) -> std::result::Result<PathBuf, String> {
         };
     }
     let mut folders = Vec::new();
-    for root in rocm_roots() {
+    for root in installations::here() {
         folders.push(root.join("amdgcn/bitcode"));
         folders.extend(children(
             &root.join("lib/llvm/lib/clang"),
@@ -217,14 +214,16 @@ impl Toolchain {
     /// If no candidate has the amdgcn target, lld and device libraries; the error lists why.
     pub fn find() -> std::result::Result<Self, Missing> {
         let mut tried = Vec::new();
-        for clang in clang_candidates(&mut tried) {
+        let candidates = clang_candidates(&mut tried);
+        let clangs = candidates.len();
+        for clang in candidates {
             match inspect(&clang) {
                 Ok(toolchain) => return Ok(toolchain),
                 Err(reason) => tried.push(format!("{}: {reason}", clang.display())),
             }
         }
-        if tried.is_empty() {
-            tried.push("no clang in PATH, no ROCM_PATH, no /opt/rocm".to_string());
+        if clangs == 0 {
+            tried.push("no clang in PATH".to_string());
         }
         Err(Missing { tried })
     }

@@ -10,6 +10,8 @@ pub const CLANG: &str = "CANDLE_ROCM_CLANG";
 pub const DEVICE_LIBS: &str = "CANDLE_ROCM_DEVICE_LIBS";
 /// Where ROCm is installed, as ROCm's own tools understand them.
 pub const ROCM: [&str; 2] = ["ROCM_PATH", "HIP_PATH"];
+/// The Python environment that is active, in which AMD's wheels may be.
+pub const VIRTUAL_ENV: &str = "VIRTUAL_ENV";
 /// Names libdevice's file, instead of the search.
 pub const LIBDEVICE: &str = "CANDLE_ROCM_LIBDEVICE";
 /// Where CUDA is installed, as other builds understand them.
@@ -32,7 +34,7 @@ pub fn of_kernels() -> impl Iterator<Item = &'static str> {
         DEVICE_LIBS,
         LIBDEVICE,
     ];
-    own.into_iter().chain(ROCM).chain(CUDA)
+    own.into_iter().chain(ROCM).chain([VIRTUAL_ENV]).chain(CUDA)
 }
 
 /// Whether [`SKIP_KERNELS`] asks for a build without kernels.

@@ -8,7 +8,13 @@ use candle_rocm_testing::layers::{House, Layer};
 const LAYERS: &[Layer<'static>] = &[
     (
         "what the machine and the environment say",
-        &["variables", "topology", "lock", "stand_ins"],
+        &[
+            "variables",
+            "installations",
+            "topology",
+            "lock",
+            "stand_ins",
+        ],
     ),
     ("what is said", &["notice", "error"]),
     ("what a user has", &["user_cache", "cuda_arch", "text"]),

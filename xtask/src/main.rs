@@ -47,7 +47,7 @@ enum Command {
     /// Write a short story and solve five sums on an emulated AMD GPU.
     Demo(demo::Args),
     /// Say what is wrong with this machine's driver, GPUs, permissions, libraries, compiler and caches, and what to do.
-    Doctor,
+    Doctor(doctor::Args),
     /// Run the kernels' tests under the emulator's checks: races, values that nothing wrote, missing waits, drawn orders,
     /// caches that are not coherent.
     Checks(checks::Args),
@@ -77,7 +77,7 @@ fn main() -> anyhow::Result<ExitCode> {
     match Cli::parse().command {
         Command::Setup => setup::ensure_toolchain().map(|_| ())?,
         Command::Demo(args) => demo::run(&args)?,
-        Command::Doctor => return doctor::run(),
+        Command::Doctor(args) => return doctor::run(&args),
         Command::Checks(args) => checks::run(&args)?,
         Command::Conformance(args) => conformance::run(&args)?,
         Command::Coverage(args) => coverage::run(&args)?,

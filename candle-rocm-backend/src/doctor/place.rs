@@ -74,6 +74,8 @@ pub struct Gpu {
     pub pci_address: Option<u32>,
     /// The vendor's library of matrix products with its version, or why it cannot be had.
     pub library: Result<String, String>,
+    /// Whether its graphs are right, or why they are off; none where that was not tried.
+    pub graphs: Option<Result<(), String>>,
 }
 
 /// The kernels in a program.

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use candle_rocm_runtime::RuntimeKind;
+use serde_json::{json, Value};
 
 /// How something stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,6 +14,17 @@ pub enum State {
     Note,
     /// The chosen runtime cannot work.
     Wrong,
+}
+
+impl State {
+    /// The word for it in JSON.
+    fn word(self) -> &'static str {
+        match self {
+            State::Good => "ok",
+            State::Note => "note",
+            State::Wrong => "wrong",
+        }
+    }
 }
 
 /// One line of a [`Report`].
@@ -101,6 +113,28 @@ impl Report {
         self.findings
             .iter()
             .all(|finding| finding.state < State::Wrong)
+    }
+}
+
+impl Report {
+    /// The report as JSON, for programs: `runtime`, `healthy`, and `findings` with `subject`, `state` (`ok`, `note` or
+    /// `wrong`), `found` and `advice`.
+    pub fn to_json(&self) -> String {
+        let finding = |finding: &Finding| {
+            json!({
+                "subject": finding.subject,
+                "state": finding.state.word(),
+                "found": finding.found,
+                "advice": finding.advice,
+            })
+        };
+        let findings: Vec<Value> = self.findings.iter().map(finding).collect();
+        let report = json!({
+            "runtime": self.runtime.map(|runtime| runtime.to_string()),
+            "healthy": self.is_healthy(),
+            "findings": findings,
+        });
+        format!("{report:#}")
     }
 }
 

@@ -1,9 +1,10 @@
 //! The runtime: its library, the GPUs that it finds, and who multiplies matrices.
 
 use candle_rocm_runtime::gemm::library::GEMM_VARIABLE;
+use candle_rocm_runtime::runtime::least_release::{self, too_old};
 use candle_rocm_runtime::runtime::machine::{word_on_shared_memory, Machine};
 use candle_rocm_runtime::runtime::{self, RUNTIME_VARIABLE};
-use candle_rocm_runtime::{device, gemm, RuntimeKind};
+use candle_rocm_runtime::{device, gemm, graph, RuntimeKind};
 
 use super::place::{Gpu, Place, Started};
 use super::report::Finding;
@@ -21,6 +22,7 @@ pub(super) fn start() -> Result<Started, String> {
             memory: info.total_memory,
             pci_address: device.pci_address(),
             library: gemm::library::examine(device).map_err(text),
+            graphs: graph::check::tried(device).map(|why| why.map_err(str::to_owned)),
         })
     };
     Ok(Started {
@@ -81,7 +83,9 @@ pub(super) fn devices(
     findings: &mut Vec<Finding>,
 ) {
     const SUBJECT: &str = "device";
-    let another_works = machine.best(&place.embedded.targets).is_some();
+    let best = machine.best(&place.embedded.targets);
+    let another_works = best.is_some();
+    let is_best = |number: usize| best == Some(number);
     for (number, gpu) in started.gpus.iter().enumerate() {
         let gpu = match gpu {
             Ok(gpu) => gpu,
@@ -102,7 +106,15 @@ pub(super) fn devices(
             None if machine.override_of(number).is_some() => Finding::note(SUBJECT, found, ""),
             None => Finding::good(SUBJECT, found),
         });
+        if let (RuntimeKind::Amd, Some(old)) = (started.kind, too_old(&gpu.arch, started.version)) {
+            let found = format!("{number}: {}", old.text);
+            findings.push(match another_works && !is_best(number) {
+                true => Finding::note("release", found, ""),
+                false => Finding::wrong("release", found, ""),
+            });
+        }
     }
+    graphs(started, findings);
     for node in machine.hidden() {
         let found = format!(
             "node {} ({}) is hidden from the runtime",
@@ -115,12 +127,27 @@ pub(super) fn devices(
     }
 }
 
+/// Graphs, of GPUs on which they were tried.
+fn graphs(started: &Started, findings: &mut Vec<Finding>) {
+    const SUBJECT: &str = "graphs";
+    for (number, gpu) in started.gpus.iter().enumerate() {
+        let Some(tried) = gpu.as_ref().ok().and_then(|gpu| gpu.graphs.as_ref()) else {
+            continue;
+        };
+        findings.push(match tried {
+            Ok(()) => Finding::good(
+                SUBJECT,
+                format!("device {number}: they compute what their kernels compute one by one"),
+            ),
+            Err(why) => Finding::note(SUBJECT, why, ""),
+        });
+    }
+}
+
 fn version(kind: RuntimeKind, number: i32) -> String {
     match (kind, number) {
         (_, 0) | (RuntimeKind::Emulator, _) => String::new(),
-        (RuntimeKind::Amd, n) => {
-            format!(" {}.{}.{}", n / 10_000_000, n / 100_000 % 100, n % 100_000)
-        }
+        (RuntimeKind::Amd, number) => format!(" {}", least_release::shown(number)),
         (RuntimeKind::Nvidia, n) => format!(" {}.{}", n / 1000, n / 10 % 100),
     }
 }

@@ -1,45 +1,64 @@
 //! Whether steps are to be captured.
 
-use candle_core::{bail, Result};
-use candle_rocm_runtime::variables::GRAPHS;
+use candle_core::{Device, Error, Result, Tensor};
+use candle_rocm_runtime::graph::{check, wish};
 
-/// The variable that turns steps of sessions off: `0`, or `1`.
-pub const VARIABLE: &str = GRAPHS.name;
+pub use wish::VARIABLE;
 
-/// Whether the environment lets a step be captured (`CANDLE_ROCM_GRAPHS`, by default it does). Sessions of
-/// candle-rocm-transformers ask; [`Step::capture`](super::Step::capture) captures whenever it is called.
+/// Whether steps on a device are to be captured. On a CPU they are not; on a GPU `CANDLE_ROCM_GRAPHS` says so, which by
+/// default leaves it to whether the GPU's graphs are right: the first call for a card tries one. Sessions of
+/// candle-rocm-transformers ask.
 ///
 /// # Errors
-/// The variable is neither `0` nor `1`.
-pub fn are_wanted() -> Result<bool> {
-    wanted(std::env::var(VARIABLE).ok().as_deref())
-}
-
-fn wanted(value: Option<&str>) -> Result<bool> {
-    match value {
-        None | Some("" | "1") => Ok(true),
-        Some("0") => Ok(false),
-        Some(other) => {
-            bail!("{VARIABLE}={other}: 0 launches each kernel by itself, 1 captures steps")
+/// The variable is neither `0` nor `1` nor `auto`.
+pub fn are_on(device: &Device) -> Result<bool> {
+    match device {
+        Device::Cuda(gpu) => {
+            check::are_on(gpu.cuda_stream().context().device()).map_err(Error::wrap)
         }
+        _ => Ok(false),
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Why the graphs of a device are off, if they were found wrong: a sentence for its user.
+pub fn why_off(device: &Device) -> Option<String> {
+    let Device::Cuda(gpu) = device else {
+        return None;
+    };
+    check::why_off(gpu.cuda_stream().context().device()).map(str::to_owned)
+}
 
-    #[test]
-    fn only_zero_turns_graphs_off() {
-        for (value, expected) in [
-            (None, true),
-            (Some(""), true),
-            (Some("1"), true),
-            (Some("0"), false),
-        ] {
-            assert_eq!(wanted(value).unwrap(), expected, "{value:?}");
+/// Whether the caller is to compare what its captured step computes with what the same calls compute one by one: once for
+/// each card of a process, unless `CANDLE_ROCM_GRAPHS` says that graphs are right.
+///
+/// # Errors
+/// The variable is neither `0` nor `1` nor `auto`.
+pub fn is_to_be_compared(device: &Device) -> Result<bool> {
+    match device {
+        Device::Cuda(gpu) => {
+            check::is_to_be_compared(gpu.cuda_stream().context().device()).map_err(Error::wrap)
         }
-        let error = wanted(Some("off")).unwrap_err().to_string();
-        assert!(error.contains("CANDLE_ROCM_GRAPHS=off"), "{error}");
+        _ => Ok(false),
     }
+}
+
+/// Whether two results in f32 have the same bits. If not, the graphs of their device are off from now on: one was computed
+/// by a step that was captured from `what`, the other by the same calls one by one.
+///
+/// # Errors
+/// A result cannot be read.
+pub fn agree(what: &str, captured: &Tensor, one_by_one: &Tensor) -> Result<bool> {
+    let bits = |result: &Tensor| -> Result<Vec<u32>> {
+        let numbers = result.flatten_all()?.to_vec1::<f32>()?;
+        Ok(numbers.into_iter().map(f32::to_bits).collect())
+    };
+    let equal = bits(captured)? == bits(one_by_one)?;
+    if let (false, Device::Cuda(gpu)) = (equal, captured.device()) {
+        let found = format!(
+            "the graph of {what} computed other numbers than its kernels one by one, as ROCm/clr 279 reports of 7.2.0 to \
+             7.2.3"
+        );
+        check::turn_off(gpu.cuda_stream().context().device(), found);
+    }
+    Ok(equal)
 }

@@ -25,6 +25,6 @@ mod input;
 mod step;
 
 pub use candle_rocm_runtime::enqueued::{recorded, Enqueued};
-pub use choice::{are_wanted, VARIABLE};
+pub use choice::{agree, are_on, is_to_be_compared, why_off, VARIABLE};
 pub use input::Input;
 pub use step::Step;

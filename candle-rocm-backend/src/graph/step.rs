@@ -9,6 +9,7 @@ use candle_rocm_runtime::cuda_names::{
 use candle_rocm_runtime::enqueued::{recorded, Enqueued};
 use candle_rocm_runtime::{Graph, Stream};
 
+use super::choice::{are_on, why_off};
 use crate::candle::keep_parameters;
 
 /// What a function enqueued, captured; `T` is what it returned: tensors whose memory each run writes anew.
@@ -34,7 +35,8 @@ impl<T> Step<T> {
     /// is used: tensors that it captures by reference, an [`Input`](super::Input), a model's weights.
     ///
     /// # Errors
-    /// The device is no GPU, or its stream is captured already; `step` fails; or what it enqueues cannot be captured, such
+    /// The device is no GPU, its graphs are wrong ([`are_on`](super::are_on) tells before), or its stream is captured
+    /// already; `step` fails; or what it enqueues cannot be captured, such
     /// as a copy to the host: the text names that, and the kernel before it.
     pub fn capture(device: &Device, mut step: impl FnMut() -> Result<T>) -> Result<(T, Self)> {
         let Device::Cuda(gpu) = device else {
@@ -44,6 +46,9 @@ impl<T> Step<T> {
             );
         };
         let stream = gpu.cuda_stream();
+        if let Some(why) = refusal(device)? {
+            bail!("a step is not captured where graphs are wrong: call the function itself; {why}");
+        }
         if stream.capture_status().map_err(Error::wrap)? != Status::CU_STREAM_CAPTURE_STATUS_NONE {
             bail!("a step cannot be captured while another is: the device's stream is captured already");
         }
@@ -78,6 +83,15 @@ impl<T> Step<T> {
     /// What one run enqueues in the GPU: its kernels, in order, copies, and so on.
     pub fn enqueued(&self) -> &Enqueued {
         &self.enqueued
+    }
+}
+
+/// Why nothing is captured on a device whose graphs were found wrong. With `CANDLE_ROCM_GRAPHS=0` a step is captured all the
+/// same: who calls for one wants it.
+fn refusal(device: &Device) -> Result<Option<String>> {
+    match are_on(device)? {
+        true => Ok(None),
+        false => Ok(why_off(device)),
     }
 }
 

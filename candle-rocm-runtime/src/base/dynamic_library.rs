@@ -6,6 +6,7 @@ use std::ptr::NonNull;
 
 use libloading::Library;
 use parking_lot::Mutex;
+use rocm_toolchain::installations;
 
 /// Where a library may be.
 pub(crate) struct Search {
@@ -13,6 +14,8 @@ pub(crate) struct Search {
     pub variable: &'static str,
     /// Variables that name an installation, and the folders of libraries in one.
     pub roots: &'static [(&'static str, &'static [&'static str])],
+    /// Folders of libraries in each installation of ROCm, wherever those are.
+    pub rocm: &'static [&'static str],
     /// Folders where the vendor's packages install it.
     pub folders: &'static [&'static str],
     /// Names of the library, the preferred one first.
@@ -39,10 +42,18 @@ impl Search {
                 vec![path]
             };
         }
+        let rocm = match self.rocm {
+            [] => Vec::new(),
+            _ => installations::here(),
+        };
+        let rocm = rocm
+            .iter()
+            .flat_map(|root| self.rocm.iter().map(move |folder| root.join(folder)));
         self.roots
             .iter()
             .filter_map(|(variable, folders)| Some((non_empty(variable)?, folders)))
             .flat_map(|(root, folders)| folders.iter().map(move |f| Path::new(&root).join(f)))
+            .chain(rocm)
             .chain(self.folders.iter().map(PathBuf::from))
             // A bare name goes through the loader's own search (LD_LIBRARY_PATH, ld.so.cache).
             .chain([PathBuf::new()])

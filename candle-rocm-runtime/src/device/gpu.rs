@@ -3,9 +3,10 @@
 use std::fmt;
 
 use super::info::DeviceInfo;
-use crate::base::error::Result;
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::hip::table::HipTable;
 use crate::base::sticky::StickyError;
+use crate::runtime::least_release::too_old;
 use crate::runtime::{Runtime, RuntimeKind};
 
 /// A GPU of the process.
@@ -18,10 +19,14 @@ pub struct Device {
 
 impl Device {
     pub(super) fn open(runtime: &'static Runtime, ordinal: usize) -> Result<Self> {
+        let info = DeviceInfo::read(runtime, ordinal)?;
+        if runtime.kind() == RuntimeKind::Amd {
+            check_release(ordinal, &info, runtime.version())?;
+        }
         Ok(Self {
             runtime,
             ordinal,
-            info: DeviceInfo::read(runtime, ordinal)?,
+            info,
             sticky: StickyError::default(),
         })
     }
@@ -75,6 +80,19 @@ impl Device {
     pub(crate) fn sticky(&self) -> &StickyError {
         &self.sticky
     }
+}
+
+/// Refuses a GPU whose use would end the process by this release of HIP, and warns of others that it is too old for.
+fn check_release(ordinal: usize, info: &DeviceInfo, version: i32) -> Result<()> {
+    let Some(old) = too_old(&info.arch, version) else {
+        return Ok(());
+    };
+    let text = format!("GPU {ordinal}, {}: {}", info.name, old.text);
+    if old.is_fatal {
+        return Err(Error::new(ErrorKind::Runtime, text));
+    }
+    tracing::warn!("{text}");
+    Ok(())
 }
 
 impl fmt::Debug for Device {

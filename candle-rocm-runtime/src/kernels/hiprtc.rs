@@ -15,8 +15,9 @@ pub(super) const HIPRTC_VARIABLE: &str = "CANDLE_ROCM_HIPRTC_LIBRARY";
 const HIPRTC: Kind = Kind {
     search: Search {
         variable: HIPRTC_VARIABLE,
-        roots: &[("ROCM_PATH", &["lib"])],
-        folders: &["/opt/rocm/lib"],
+        roots: &[],
+        rocm: &["lib"],
+        folders: &[],
         names: &["libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so"],
     },
     prefix: "hiprtc",

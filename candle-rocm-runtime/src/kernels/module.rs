@@ -259,7 +259,7 @@ fn what(module: &candle_rocm_kernels::Module) -> String {
 }
 
 /// One of the embedded modules on a GPU, which is loaded now if it was not.
-pub(super) fn embedded(
+pub(crate) fn embedded(
     device: &Arc<Device>,
     module: &candle_rocm_kernels::Module,
 ) -> Result<Arc<LoadedModule>> {

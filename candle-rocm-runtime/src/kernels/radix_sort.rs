@@ -13,6 +13,7 @@ use super::ready::addresses_of;
 use super::submit::{give_to_stream, LaunchConfig};
 use crate::base::error::{Error, Result};
 use crate::base::inline_list::InlineList;
+use crate::memory::in_capture;
 use crate::memory::workspace::Workspace;
 use crate::stream::queue::Stream;
 
@@ -370,6 +371,9 @@ unsafe fn select(
 /// # Safety
 /// There are so many bytes.
 unsafe fn clear(stream: &Stream, address: u64, bytes: u64) -> Result<()> {
+    if in_capture::zeros(stream, address, bytes as usize)? {
+        return Ok(());
+    }
     let hip = stream.context().device().hip();
     // SAFETY: the caller's promise.
     let status =

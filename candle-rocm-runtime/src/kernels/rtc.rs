@@ -21,6 +21,7 @@ const NVRTC: Kind = Kind {
     search: Search {
         variable: NVRTC_VARIABLE,
         roots: &[("CUDA_HOME", &["lib64"]), ("CUDA_PATH", &["lib64"])],
+        rocm: &[],
         folders: &["/usr/local/cuda/lib64"],
         names: &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"],
     },

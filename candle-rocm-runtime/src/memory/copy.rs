@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::access::{DevicePtr, DevicePtrMut};
 use super::buffer::DeviceBuffer;
 use super::host::HostSlice;
+use super::in_capture;
 use crate::base::cuda_names::CUdeviceptr;
 use crate::base::dtype::{DeviceRepr, ValidAsZeroBits};
 use crate::base::enqueued;
@@ -82,6 +83,9 @@ impl Stream {
             return Ok(());
         }
         let (ptr, _written) = dst.device_ptr_mut(self);
+        if in_capture::zeros(self, ptr, bytes)? {
+            return Ok(());
+        }
         let hip = self.context().device().hip();
         enqueued::note(|noted| noted.fills += 1);
         // SAFETY: `bytes` bytes at `ptr` are the destination's.
@@ -292,7 +296,6 @@ impl Stream {
         if bytes == 0 {
             return Ok(());
         }
-        enqueued::note(|noted| noted.copies += 1);
         let hip = self.context().device().hip();
         let (from, to) = (src.stream().context().clone(), self.context());
         if from == *to {
@@ -307,25 +310,13 @@ impl Stream {
             let (src, _read) = src.device_ptr(self);
             let (dst, _written) = dst.device_ptr_mut(self);
             // SAFETY: `bytes` bytes are readable at `src` and writable at `dst`.
-            let copy = || unsafe {
-                (hip.hipMemcpyAsync)(
-                    dst as *mut _,
-                    src as *const _,
-                    bytes,
-                    MEMCPY_DEVICE_TO_DEVICE,
-                    self.raw(),
-                )
-            };
-            let name = "copy";
-            let status = profile::timed(self, || Work::Copy { name, bytes }, copy);
-            hip.check(status, || {
-                format!("copying {bytes} bytes from {src:#x} to {dst:#x} on the device")
-            })?;
+            unsafe { self.copy_on_device(src, dst, bytes) }?;
             if unmarked {
                 src_stream.join(self)?;
             }
             return Ok(());
         }
+        enqueued::note(|noted| noted.copies += 1);
         let copy_peer = optional!(hip, hipMemcpyPeerAsync)?;
         // An event can be recorded only on a stream of its own GPU, so the read is noted on the source's
         // stream; this stream waits for that stream, and afterwards the source's stream for this one.
@@ -357,6 +348,36 @@ impl Stream {
         src_stream.wait(&self.record_event(None)?)?;
         drop(read);
         Ok(())
+    }
+
+    /// # Safety
+    /// So many bytes are readable at `src` and writable at `dst`, on this GPU.
+    unsafe fn copy_on_device(
+        &self,
+        src: CUdeviceptr,
+        dst: CUdeviceptr,
+        bytes: usize,
+    ) -> Result<()> {
+        if in_capture::copy(self, dst, src, bytes)? {
+            return Ok(());
+        }
+        let hip = self.context().device().hip();
+        enqueued::note(|noted| noted.copies += 1);
+        // SAFETY: the caller's promise.
+        let copy = || unsafe {
+            (hip.hipMemcpyAsync)(
+                dst as *mut _,
+                src as *const _,
+                bytes,
+                MEMCPY_DEVICE_TO_DEVICE,
+                self.raw(),
+            )
+        };
+        let name = "copy";
+        let status = profile::timed(self, || Work::Copy { name, bytes }, copy);
+        hip.check(status, || {
+            format!("copying {bytes} bytes from {src:#x} to {dst:#x} on the device")
+        })
     }
 
     /// A buffer of this stream's GPU with a copy of another buffer.

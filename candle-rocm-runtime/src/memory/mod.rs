@@ -4,5 +4,6 @@ pub(crate) mod access;
 pub mod buffer;
 pub mod copy;
 pub mod host;
+pub(crate) mod in_capture;
 pub(crate) mod view;
 pub mod workspace;

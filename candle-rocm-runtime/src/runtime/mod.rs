@@ -4,6 +4,7 @@
 //! the first use; the default is `amd`. There is no silent fall back: no GPU is an error that says what
 //! was tried and how to ask for the emulator.
 
+pub mod least_release;
 pub mod machine;
 
 use std::fmt;
@@ -188,6 +189,12 @@ impl Runtime {
     /// `hipRuntimeGetVersion`: major * 10,000,000 + minor * 100,000 + patch; 0 if unknown.
     pub fn version(&self) -> i32 {
         self.version
+    }
+
+    /// The release that HIP says it is, such as `7.2.53211`; none of other runtimes, or if it does not say.
+    pub fn release(&self) -> Option<String> {
+        let said = self.kind == RuntimeKind::Amd && self.version > 0;
+        said.then(|| least_release::shown(self.version))
     }
 
     /// How many GPUs there are, at least 1.

@@ -343,6 +343,8 @@ mod tests {
                 read_past_end: 0,
                 checks,
                 seed: 0,
+                graph_fault: None,
+                hip_version: 0,
             };
             let gpu = Gpu::all(&settings, counts).remove(0);
             let code = CodeObject::parse(&compile(SOURCE, &Compile::device(arch))).unwrap();

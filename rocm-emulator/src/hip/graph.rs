@@ -1,11 +1,13 @@
 //! Graphs, captured or built node by node, and instantiated ones, which run.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
 
 use super::error::{Code, HipError, Result};
+use super::graph_faults;
 use super::handles::{Kind, Table};
 use super::operation::{Node, Operation};
 
@@ -293,6 +295,8 @@ pub struct GraphExec {
     pub graph: u64,
     /// `hipGraphInstantiateWithFlags`.
     pub flags: u64,
+    /// How many were instantiated before it.
+    pub number: u64,
     state: Mutex<ExecState>,
 }
 
@@ -371,7 +375,10 @@ impl GraphExec {
     /// # Errors
     /// `hipErrorInvalidValue` for dependencies that go in a circle.
     pub fn new(handle: u64, graph: &Graph, flags: u64) -> Result<GraphExec> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        graph_faults::made();
         Ok(GraphExec {
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
             device: graph.device,
             graph: handle,
             flags,

@@ -13,6 +13,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::error::Result;
 use super::event::{Event, Record};
+use super::graph_faults;
 use super::operation::{Node, Operation};
 use super::state::{runtime, Device, Runtime};
 use crate::exec::{Checks, Draw};
@@ -251,7 +252,7 @@ impl Late {
             }
             _ => {
                 let _held = device.order.read();
-                operation.run(runtime, device)
+                graph_faults::run(runtime, device, operation)
             }
         }
     }

@@ -103,6 +103,12 @@ impl KernelLaunch {
         }
     }
 
+    /// What may be an address among its arguments.
+    pub fn addresses(&self) -> Vec<u64> {
+        let (words, _) = self.kernarg.as_chunks();
+        words.iter().map(|word| u64::from_le_bytes(*word)).collect()
+    }
+
     /// The device that the kernel is loaded on.
     pub fn device(&self) -> usize {
         self.function.device

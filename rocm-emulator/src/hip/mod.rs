@@ -20,6 +20,7 @@ mod error;
 mod event;
 mod facts;
 mod graph;
+mod graph_faults;
 mod handles;
 mod host;
 mod host_memory;
@@ -39,8 +40,9 @@ pub use error::{Code, HipError};
 pub use launch::{statistics, KernelStatistics};
 pub use profile::{profiled, timed, KernelProfile, KernelTime};
 pub use settings::{
-    Settings, ARCH_VARIABLE, CHECK_VARIABLE, INSTRUCTIONS_VARIABLE, MEMORY_VARIABLE,
-    PEERS_VARIABLE, READ_PAST_END_VARIABLE, SEED_VARIABLE, THREADS_VARIABLE,
+    GraphFault, GraphFaultKind, Settings, ARCH_VARIABLE, CHECK_VARIABLE, GRAPH_FAULT_VARIABLE,
+    HIP_VERSION_VARIABLE, INSTRUCTIONS_VARIABLE, MEMORY_VARIABLE, PEERS_VARIABLE,
+    READ_PAST_END_VARIABLE, SEED_VARIABLE, THREADS_VARIABLE,
 };
 pub use state::{cards, Card};
 

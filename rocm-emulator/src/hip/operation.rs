@@ -50,6 +50,8 @@ pub enum Operation {
     },
     /// An instantiated graph, launched.
     Graph(Arc<[Node]>),
+    /// One that is to see memory as it was when it was made.
+    StaleGraph(Arc<[Node]>),
     /// `hipMallocAsync` while capturing; the memory was allocated then, so that its address is known.
     Allocate(Arc<GraphAllocation>),
     /// `hipFreeAsync` while capturing.
@@ -91,7 +93,7 @@ impl Operation {
                 }
                 Ok(())
             }
-            Operation::Graph(nodes) => nodes
+            Operation::Graph(nodes) | Operation::StaleGraph(nodes) => nodes
                 .iter()
                 .try_for_each(|node| node.operation.run(runtime, device)),
             Operation::Free(address) => allocate::free_device(runtime, *address, true),
@@ -110,7 +112,7 @@ impl Operation {
             Operation::Copy(_) => 1,
             Operation::Fill { .. } => 2,
             Operation::Host { .. } => 3,
-            Operation::Graph(_) => 4,
+            Operation::Graph(_) | Operation::StaleGraph(_) => 4,
             Operation::Empty => 5,
             Operation::Wait(..) => 6,
             Operation::Record(..) => 7,

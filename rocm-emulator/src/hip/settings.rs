@@ -27,6 +27,14 @@ pub const CHECK_VARIABLE: &str = "ROCM_EMU_CHECK";
 /// The variable that the checks of order and of caches draw from: a number.
 pub const SEED_VARIABLE: &str = "ROCM_EMU_SEED";
 
+/// The variable that plays a fault of graphs that AMD's releases are known for.
+pub const GRAPH_FAULT_VARIABLE: &str = "ROCM_EMU_GRAPH_FAULT";
+/// The variable that sets which release HIP says it is.
+pub const HIP_VERSION_VARIABLE: &str = "ROCM_EMU_HIP_VERSION";
+
+/// The HIP release whose interface the emulator has: major * 10^7 + minor * 10^5 + patch.
+const HIP_VERSION: i32 = 70_051_831;
+
 const DEFAULT_ARCH: &str = "gfx1100";
 const DEFAULT_MEMORY: u64 = 16 << 30;
 
@@ -51,6 +59,48 @@ pub struct Settings {
     pub checks: Checks,
     /// What [`Checks::ORDER`] and [`Checks::CACHES`] draw from.
     pub seed: u64,
+    /// How graphs go wrong.
+    pub graph_fault: Option<GraphFault>,
+    /// What `hipRuntimeGetVersion` says.
+    pub hip_version: i32,
+}
+
+/// What is wrong with graphs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GraphFaultKind {
+    /// They read a buffer that a copy wrote since they were made as it was before (ROCm/hip 3887, 3902).
+    StaleCopies,
+    /// They read a buffer that a copy or a kernel wrote since they were made as it was before.
+    Stale,
+    /// They compute garbage (ROCm/clr 279).
+    Garbage,
+}
+
+/// A fault of graphs, and the first graph of the process that has it, by the order in which they are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GraphFault {
+    /// What is wrong.
+    pub kind: GraphFaultKind,
+    /// Graphs that are made before this one, counted from 0, are right.
+    pub first: u64,
+}
+
+impl std::str::FromStr for GraphFault {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<GraphFault, String> {
+        let (kind, first) = text.trim().split_once(':').unwrap_or((text.trim(), "0"));
+        let kind = match kind {
+            "stale-copies" => GraphFaultKind::StaleCopies,
+            "stale" => GraphFaultKind::Stale,
+            "garbage" => GraphFaultKind::Garbage,
+            _ => return Err("the faults are stale-copies, stale and garbage".to_owned()),
+        };
+        let first = first
+            .parse()
+            .map_err(|_| format!("{first} is no graph's number"))?;
+        Ok(GraphFault { kind, first })
+    }
 }
 
 impl Settings {
@@ -96,6 +146,19 @@ impl Settings {
             max_instructions: number(INSTRUCTIONS_VARIABLE)?,
             workgroups: number(WORKGROUPS_VARIABLE)?.unwrap_or(0),
             read_past_end: read_past_end(number(READ_PAST_END_VARIABLE)?.unwrap_or(0))?,
+            graph_fault: match get(GRAPH_FAULT_VARIABLE) {
+                Some(text) => Some(
+                    text.parse()
+                        .map_err(|error| format!("{GRAPH_FAULT_VARIABLE}={text}: {error}"))?,
+                ),
+                None => None,
+            },
+            hip_version: match get(HIP_VERSION_VARIABLE) {
+                Some(text) => hip_version(&text).ok_or_else(|| {
+                    format!("{HIP_VERSION_VARIABLE}={text}: not a release such as 7.2.4")
+                })?,
+                None => HIP_VERSION,
+            },
         })
     }
 }
@@ -106,6 +169,22 @@ fn read_past_end(bytes: u64) -> std::result::Result<u32, String> {
         _ => Err(format!(
             "{READ_PAST_END_VARIABLE}={bytes}: at most {MAX_READ_PAST_END} bytes lie between two allocations"
         )),
+    }
+}
+
+/// `7.2.4` as HIP says it.
+fn hip_version(text: &str) -> Option<i32> {
+    let parts: Option<Vec<i32>> = text
+        .trim()
+        .split('.')
+        .map(|part| part.parse().ok())
+        .collect();
+    match parts?[..] {
+        [major @ 0..=99, minor @ 0..=99] => Some(major * 10_000_000 + minor * 100_000),
+        [major @ 0..=99, minor @ 0..=99, patch @ 0..=99_999] => {
+            Some(major * 10_000_000 + minor * 100_000 + patch)
+        }
+        _ => None,
     }
 }
 
@@ -146,7 +225,23 @@ fn parse_bytes(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{memory_of_each, parse_bytes};
+    use super::{hip_version, memory_of_each, parse_bytes, GraphFault, GraphFaultKind};
+
+    #[test]
+    fn releases_and_faults_of_graphs() {
+        assert_eq!(hip_version("7.2.4"), Some(70_200_004));
+        assert_eq!(hip_version("6.4"), Some(60_400_000));
+        for bad in ["", "7", "7.x", "7.2.4.1", "7.100"] {
+            assert_eq!(hip_version(bad), None, "{bad}");
+        }
+        let fault = |kind, first| Ok(GraphFault { kind, first });
+        let parse = |text: &str| text.parse::<GraphFault>();
+        assert_eq!(parse("garbage"), fault(GraphFaultKind::Garbage, 0));
+        assert_eq!(parse("stale:2"), fault(GraphFaultKind::Stale, 2));
+        assert_eq!(parse("stale-copies"), fault(GraphFaultKind::StaleCopies, 0));
+        assert!(parse("late").is_err_and(|error| error.contains("garbage")));
+        assert!(parse("stale:x").is_err());
+    }
 
     #[test]
     fn memory_sizes() {

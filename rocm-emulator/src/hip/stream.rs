@@ -13,6 +13,7 @@ use parking_lot::{Mutex, ReentrantMutex};
 use super::capture::{refuse_during_capture, Capture, MODE_RELAXED};
 use super::error::{Code, HipError, Result};
 use super::event::{Event, Record};
+use super::graph_faults;
 use super::handles::{Kind, Table};
 use super::late::{late, Lane};
 use super::operation::Operation;
@@ -187,7 +188,7 @@ impl Stream {
         let _all = (ordered && self.kind == StreamKind::Legacy).then(|| device.order.write());
         let _one = (ordered && self.kind != StreamKind::Legacy && self.blocking())
             .then(|| device.order.read());
-        operation.run(runtime, device)
+        graph_faults::run(runtime, device, operation)
     }
 
     /// Wait for work that another thread runs on this stream.

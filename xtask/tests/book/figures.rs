@@ -60,7 +60,7 @@ const UNITS: [&str; 38] = [
 ];
 
 /// Every figure: the page, the figure as it stands there, its source.
-const FIGURES: [(&str, &str, Source); 15] = [
+const FIGURES: [(&str, &str, Source); 16] = [
     (
         "README.md",
         "22 processors",
@@ -110,6 +110,11 @@ const FIGURES: [(&str, &str, Source); 15] = [
         "docs/user/cuda-kernels.md",
         "32 lanes",
         Source::Code("const WARP: c_int = 32;"),
+    ),
+    (
+        "docs/user/graphs.md",
+        "200 kernels",
+        Source::Code("const KERNELS: usize = 200;"),
     ),
     (
         "docs/user/models.md",

@@ -9,8 +9,9 @@ pub const LIBRARY_VARIABLE: &str = candle_rocm_variables::HIP_LIBRARY.name;
 
 const SEARCH: Search = Search {
     variable: LIBRARY_VARIABLE,
-    roots: &[("ROCM_PATH", &["lib"])],
-    folders: &["/opt/rocm/lib"],
+    roots: &[],
+    rocm: &["lib"],
+    folders: &[],
     // Newest interface first. The unversioned name exists where the development package is installed.
     names: &["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so"],
 };
@@ -21,8 +22,8 @@ pub fn load() -> Result<(HipTable, String)> {
         Error::new(
             ErrorKind::Runtime,
             format!(
-                "AMD's HIP library was not found. Install ROCm, or set ROCM_PATH to where it is, or {LIBRARY_VARIABLE} \
-                 to the library itself. {}. {tried}",
+                "AMD's HIP library was not found. Install ROCm, or set ROCM_PATH to where it is, or activate the Python \
+                 environment of its wheels, or set {LIBRARY_VARIABLE} to the library itself. {}. {tried}",
                 super::without_gpu()
             ),
         )

@@ -15,6 +15,7 @@ pub(super) const SEARCH: Search = Search {
         ("CUDA_HOME", &["lib64", "lib"]),
         ("CUDA_PATH", &["lib64", "lib"]),
     ],
+    rocm: &[],
     folders: &["/usr/local/cuda/lib64"],
     names: &["libcublas.so.13", "libcublas.so.12", "libcublas.so"],
 };

@@ -26,8 +26,9 @@ use crate::stream::queue::Stream;
 
 const SEARCH: Search = Search {
     variable: LT_LIBRARY_VARIABLE,
-    roots: &[("ROCM_PATH", &["lib"])],
-    folders: &["/opt/rocm/lib"],
+    roots: &[],
+    rocm: &["lib"],
+    folders: &[],
     names: &["libhipblaslt.so.1", "libhipblaslt.so.0", "libhipblaslt.so"],
 };
 

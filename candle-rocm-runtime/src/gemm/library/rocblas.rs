@@ -11,8 +11,9 @@ use crate::gemm::problem::{GemmDtype, GemmProblem, Transpose};
 
 pub(super) const SEARCH: Search = Search {
     variable: LIBRARY_VARIABLE,
-    roots: &[("ROCM_PATH", &["lib"])],
-    folders: &["/opt/rocm/lib"],
+    roots: &[],
+    rocm: &["lib"],
+    folders: &[],
     names: &["librocblas.so.5", "librocblas.so.4", "librocblas.so"],
 };
 

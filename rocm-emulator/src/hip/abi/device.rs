@@ -10,8 +10,10 @@ use crate::hip::handles::Kind;
 use crate::hip::late::late;
 use crate::hip::state::{runtime, Device, Runtime, CURRENT};
 
-/// The HIP release whose interface this is: major * 10^7 + minor * 10^5 + patch.
-const HIP_VERSION: c_int = 70_051_831;
+/// The release: major * 10^7 + minor * 10^5 + patch.
+fn hip_version() -> Result<c_int> {
+    Ok(runtime()?.settings.hip_version)
+}
 
 pub unsafe fn hipInit(flags: c_uint) -> Result {
     runtime()?;
@@ -26,12 +28,12 @@ pub unsafe fn hipInit(flags: c_uint) -> Result {
 
 pub unsafe fn hipDriverGetVersion(version: *mut c_int) -> Result {
     // SAFETY: the program's promise.
-    unsafe { out(version, HIP_VERSION) }
+    unsafe { out(version, hip_version()?) }
 }
 
 pub unsafe fn hipRuntimeGetVersion(version: *mut c_int) -> Result {
     // SAFETY: the program's promise.
-    unsafe { out(version, HIP_VERSION) }
+    unsafe { out(version, hip_version()?) }
 }
 
 pub unsafe fn hipGetDeviceCount(count: *mut c_int) -> Result {

@@ -3,8 +3,8 @@
 use super::prelude::*;
 use crate::hip::capture::{CAPTURE_MODE, MODE_RELAXED};
 use crate::hip::graph::{find_node, node_handle, Graph, GraphExec, GRAPHS, GRAPH_EXECS};
+use crate::hip::graph_faults;
 use crate::hip::handles::Kind;
-use crate::hip::operation::Operation;
 use crate::hip::state::runtime;
 
 pub unsafe fn hipStreamBeginCapture(stream: hipStream_t, mode: hipStreamCaptureMode) -> Result {
@@ -145,7 +145,8 @@ pub unsafe fn hipGraphLaunch(exec: hipGraphExec_t, stream: hipStream_t) -> Resul
             ),
         ));
     }
-    stream.submit(runtime, Operation::Graph(exec.ready()))
+    let launch = graph_faults::launch(runtime, exec.number, exec.ready());
+    stream.submit(runtime, launch)
 }
 
 pub unsafe fn hipGraphDestroy(graph: hipGraph_t) -> Result {
