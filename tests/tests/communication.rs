@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use anyhow::{ensure, Result};
 use candle_core::backend::BackendStorage as _;
-use candle_core::cuda_backend::cudarc::driver::{DeviceRepr, DeviceSlice as _};
+use candle_core::cuda_backend::cudarc::driver::DeviceRepr;
 use candle_core::cuda_backend::cudarc::nccl::safe::{Comm, Id, NcclType, ReduceOp};
 use candle_core::cuda_backend::CudaDType;
 use candle_core::{CpuStorage, CudaStorage, CustomOp1, DType, Device, Layout, Shape, Tensor};
