@@ -14,8 +14,9 @@ use crate::runtime::{self, RuntimeKind};
 
 const RCCL: Search = Search {
     variable: LIBRARY_VARIABLE,
-    roots: &[("ROCM_PATH", &["lib"])],
-    folders: &["/opt/rocm/lib"],
+    roots: &[],
+    rocm: &["lib"],
+    folders: &[],
     names: &["librccl.so.1", "librccl.so"],
 };
 
@@ -25,6 +26,7 @@ const NCCL: Search = Search {
         ("CUDA_HOME", &["lib64", "lib"]),
         ("CUDA_PATH", &["lib64", "lib"]),
     ],
+    rocm: &[],
     folders: &["/usr/local/cuda/lib64"],
     names: &["libnccl.so.2", "libnccl.so"],
 };

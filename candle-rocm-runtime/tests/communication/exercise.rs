@@ -56,7 +56,7 @@ fn all_reduce<T: Element>(comm: &Comm, op: ReduceOp, count: usize) {
     let (stream, world) = (comm.stream(), comm.world_size());
     let own = of_rank::<T>(comm.rank(), count);
     let expected = reduced::<T>(op, world, count);
-    let (send, mut recv) = (upload(&stream, &own), zeros(&stream, count));
+    let (send, mut recv) = (upload(&stream, &own), zeros::<T>(&stream, count));
     comm.all_reduce(&send, &mut recv, &op).unwrap();
     let found = stream.clone_dtoh(&recv).unwrap();
     assert!(found == expected, "all_reduce of {count}, {op:?}");
@@ -77,7 +77,7 @@ fn reduce_to_root<T: Element>(comm: &Comm, op: ReduceOp, count: usize) {
         true => reduced::<T>(op, world, count),
         false => own.clone(),
     };
-    let (send, mut recv) = (upload(&stream, &own), zeros(&stream, count));
+    let (send, mut recv) = (upload(&stream, &own), zeros::<T>(&stream, count));
     let room = (rank == root).then_some(&mut recv);
     comm.reduce(&send, room, &op, root as i32).unwrap();
     if rank == root {
@@ -93,13 +93,13 @@ fn reduce_to_root<T: Element>(comm: &Comm, op: ReduceOp, count: usize) {
 fn gather_and_scatter<T: Element>(comm: &Comm, count: usize) {
     let (stream, world, rank) = (comm.stream(), comm.world_size(), comm.rank());
     let send = upload(&stream, &of_rank::<T>(rank, count));
-    let mut recv = zeros(&stream, count * world);
+    let mut recv = zeros::<T>(&stream, count * world);
     comm.all_gather(&send, &mut recv).unwrap();
     let expected: Vec<T> = (0..world).flat_map(|rank| of_rank(rank, count)).collect();
     let found = stream.clone_dtoh(&recv).unwrap();
     assert!(found == expected, "all_gather of {count}");
     let send = upload(&stream, &of_rank::<T>(rank, count * world));
-    let mut recv = zeros(&stream, count);
+    let mut recv = zeros::<T>(&stream, count);
     comm.reduce_scatter(&send, &mut recv, &ReduceOp::Sum)
         .unwrap();
     let all = reduced::<T>(ReduceOp::Sum, world, count * world);
@@ -115,7 +115,7 @@ fn from_root<T: Element>(comm: &Comm, count: usize) {
     for root in [0, world - 1] {
         let expected = of_rank::<T>(root, count);
         let send = (rank == root).then(|| upload(&stream, &expected));
-        let mut recv = zeros(&stream, count);
+        let mut recv = zeros::<T>(&stream, count);
         comm.broadcast(send.as_ref(), &mut recv, root as i32)
             .unwrap();
         let found = stream.clone_dtoh(&recv).unwrap();
@@ -135,7 +135,7 @@ fn around<T: Element>(comm: &Comm, count: usize) {
     let (stream, world, rank) = (comm.stream(), comm.world_size(), comm.rank());
     let (next, before) = ((rank + 1) % world, (rank + world - 1) % world);
     let send = upload(&stream, &of_rank::<T>(rank, count));
-    let mut recv = zeros(&stream, count);
+    let mut recv = zeros::<T>(&stream, count);
     {
         let (from, to) = (send.slice(..), recv.slice_mut(..));
         let mut group = comm.group();
@@ -147,7 +147,7 @@ fn around<T: Element>(comm: &Comm, count: usize) {
         found == of_rank::<T>(before, count),
         "{count} from {before}"
     );
-    let mut back = zeros(&stream, count);
+    let mut back = zeros::<T>(&stream, count);
     // Even ranks send first.
     for sends in [rank % 2 == 0, rank % 2 == 1] {
         match sends {

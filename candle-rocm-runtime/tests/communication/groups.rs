@@ -1,12 +1,14 @@
 //! Ranks of one thread, in groups.
 
+use std::sync::Arc;
+
 use candle_rocm_runtime::communication::{group_end, group_start, result, sys, Comm, Id, ReduceOp};
-use candle_rocm_runtime::Context;
+use candle_rocm_runtime::{Context, DevicePtr as _, Stream};
 
 use crate::elements::{of_rank, reduced};
 use crate::threads::on_gpus;
 
-fn streams(count: usize) -> Vec<std::sync::Arc<candle_rocm_runtime::Stream>> {
+fn streams(count: usize) -> Vec<Arc<Stream>> {
     let stream = |ordinal| Context::new(ordinal).unwrap().default_stream();
     (0..count).map(stream).collect()
 }
@@ -129,17 +131,16 @@ fn by_handles() {
         unsafe {
             result::comm_init_all(comms.as_mut_ptr(), 2, std::ptr::null()).unwrap();
             result::group_start().unwrap();
-            for rank in 0..2 {
-                let (address, _) =
-                    candle_rocm_runtime::DevicePtr::device_ptr(&buffers[rank], &streams[rank]);
+            for ((comm, buffer), stream) in comms.iter().zip(&buffers).zip(&streams) {
+                let (address, _) = buffer.device_ptr(stream);
                 result::all_reduce(
                     address as *const _,
                     address as *mut _,
                     9,
                     sys::ncclDataType_t::ncclInt,
                     sys::ncclRedOp_t::ncclMax,
-                    comms[rank],
-                    streams[rank].raw(),
+                    *comm,
+                    stream.raw(),
                 )
                 .unwrap();
             }

@@ -36,8 +36,9 @@ use crate::stream::queue::Stream;
 
 const SEARCH: Search = Search {
     variable: LIBRARY_VARIABLE,
-    roots: &[("ROCM_PATH", &["lib"])],
-    folders: &["/opt/rocm/lib"],
+    roots: &[],
+    rocm: &["lib"],
+    folders: &[],
     names: &["libMIOpen.so.1", "libMIOpen.so"],
 };
 
