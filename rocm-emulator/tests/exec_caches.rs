@@ -16,7 +16,7 @@ use rocm_emulator::isa::{decode, Inst};
 const SOURCE: &str = include_str!("checks/caches.hip");
 const ALL: [Target; 5] = [Gfx90a, Gfx942, Gfx1030, Gfx1100, Gfx1201];
 const RDNA: [Target; 3] = [Gfx1030, Gfx1100, Gfx1201];
-const SEEDS: u64 = 4;
+const SEEDS: u64 = 2;
 
 /// The source compiled for a target, once.
 fn code(target: Target) -> Vec<u8> {
