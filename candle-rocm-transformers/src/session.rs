@@ -232,7 +232,7 @@ impl Session {
         }
         let compared = match graph::is_to_be_compared(device)? {
             true => Some((
-                self.tokens.tensor().to_vec1()?,
+                self.tokens.tensor().to_vec1::<u32>()?,
                 self.position.tensor().copy()?,
             )),
             false => None,

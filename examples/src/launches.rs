@@ -9,14 +9,13 @@ pub use candle_rocm_backend::graph::Enqueued as Launches;
 pub enum Launches {}
 
 /// Why each kernel is launched by itself on a device whose graphs are wrong.
-pub(crate) fn why_not_captured(device: &candle_core::Device) -> Option<String> {
-    #[cfg(feature = "rocm")]
-    return candle_rocm_backend::graph::why_off(device);
-    #[cfg(not(feature = "rocm"))]
-    {
-        let _ = device;
-        None
-    }
+#[cfg(feature = "rocm")]
+pub(crate) use candle_rocm_backend::graph::why_off as why_not_captured;
+
+/// The same without a GPU.
+#[cfg(not(feature = "rocm"))]
+pub(crate) fn why_not_captured(_: &candle_core::Device) -> Option<String> {
+    None
 }
 
 /// Runs `run`, and notes what it gives to the GPU, if that is `wanted`.
