@@ -1,3 +1,67 @@
+//! Tensors that stay in place, whose elements change.
+
+use candle_core::scalar::Scalar;
+use candle_core::{bail, DType, Result, Tensor, WithDType};
+use half::{bf16, f16};
+
+/// Elements of an input that kernels' arguments may hold, and how many launches that may take.
+const SMALL: usize = 64;
+const LAUNCHES: usize = 4;
+
+/// A tensor with memory of its own, which what is captured reads, and which is set between launches.
+#[derive(Clone, Debug)]
+pub struct Input {
+    tensor: Tensor,
+}
+
+impl Input {
+    /// A contiguous copy of `initial`, of any shape and dtype, on its device.
+    ///
+    /// # Errors
+    /// The device refuses the copy.
+    pub fn new(initial: &Tensor) -> Result<Self> {
+        Ok(Self {
+            tensor: initial.detach().force_contiguous()?,
+        })
+    }
+
+    /// What a step reads.
+    pub fn tensor(&self) -> &Tensor {
+        &self.tensor
+    }
+
+    /// Gives it the elements of `value`, from the host or from this device, after what the device was given before. Nothing
+    /// is waited for. A kernel writes them, few of the host's as its arguments: some releases of HIP replay graphs that do not
+    /// see what the copy engine wrote to their inputs.
+    ///
+    /// # Errors
+    /// `value` has another shape or dtype, or the device refuses the copy.
+    pub fn set(&self, value: &Tensor) -> Result<()> {
+        let (place, value) = (&self.tensor, value.detach());
+        if value.shape() != place.shape() || value.dtype() != place.dtype() {
+            bail!(
+                "an input of shape {:?} and {:?} cannot be set to a tensor of shape {:?} and {:?}: what was captured \
+                 reads the former",
+                place.shape(),
+                place.dtype(),
+                value.shape(),
+                value.dtype()
+            );
+        }
+        if place.elem_count() == 0 {
+            return Ok(());
+        }
+        let place = place.flatten_all()?;
+        if value.device().is_cpu() && !place.device().is_cpu() {
+            if let Some(runs) = runs(&value)? {
+                return set_runs(&place, runs);
+            }
+        }
+        let value = value.to_device(place.device())?.flatten_all()?;
+        place.slice_set(&value.contiguous()?, 0, 0)
+    }
+}
+
 /// So many elements of one value.
 type Run = (usize, Scalar);
 
@@ -42,6 +106,8 @@ fn set_runs(place: &Tensor, runs: Vec<Run>) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use candle_core::Device;
+
     use super::*;
 
     #[test]
