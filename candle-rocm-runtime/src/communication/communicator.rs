@@ -91,7 +91,7 @@ impl Communicator {
         if let Some(token) = id::token(id) {
             let rank = OwnRank::open(context, rank, world, token)?;
             if !group::defer_join(&rank) {
-                own::join(&[rank.clone()])?;
+                own::join(std::slice::from_ref(&rank))?;
             }
             return Ok(Self(Provider::Own(rank)));
         }

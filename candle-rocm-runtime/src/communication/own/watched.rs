@@ -12,6 +12,9 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::communication::choice;
 use crate::device::gpu::Device;
 
+/// Since when a rank is waited for, and how far it was then: its last message, what it read and what it sent.
+type Wait = (Instant, [u32; 3]);
+
 /// A rank of this process.
 pub(super) struct Watched {
     /// What it shares with the others.
@@ -22,8 +25,8 @@ pub(super) struct Watched {
     pub device: Arc<Device>,
     /// Why it waits for nobody any more.
     failure: Mutex<Option<Error>>,
-    /// For each other rank that it waits for: since when, and how far that one was then.
-    waits: Mutex<Vec<Option<(Instant, [u32; 3])>>>,
+    /// For each other rank, whether it is waited for.
+    waits: Mutex<Vec<Option<Wait>>>,
 }
 
 /// Whether a message comes after another; numbers wrap around.
