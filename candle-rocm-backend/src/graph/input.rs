@@ -1,11 +1,12 @@
 //! Tensors that stay in place, whose elements change.
 
 use candle_core::scalar::Scalar;
-use candle_core::{bail, DType, Result, Tensor, WithDType};
+use candle_core::{bail, DType, Device, Result, Tensor, WithDType};
 use half::{bf16, f16};
 
-/// Elements of an input that kernels' arguments may hold, and how many launches that may take.
+/// Values of the host of at most so many elements may travel as kernels' arguments.
 const SMALL: usize = 64;
+/// They do in at most so many launches, one for each run of equal elements.
 const LAUNCHES: usize = 4;
 
 /// A tensor with memory of its own, which what is captured reads, and which is set between launches.
@@ -31,8 +32,10 @@ impl Input {
     }
 
     /// Gives it the elements of `value`, from the host or from this device, after what the device was given before. Nothing
-    /// is waited for. A kernel writes them, few of the host's as its arguments: some releases of HIP replay graphs that do not
-    /// see what the copy engine wrote to their inputs.
+    /// is waited for.
+    ///
+    /// Kernels write the elements, and a few from the host are their arguments: some releases of AMD's HIP replay graphs that
+    /// do not see what the copy engine wrote.
     ///
     /// # Errors
     /// `value` has another shape or dtype, or the device refuses the copy.
@@ -51,14 +54,13 @@ impl Input {
         if place.elem_count() == 0 {
             return Ok(());
         }
-        let place = place.flatten_all()?;
-        if value.device().is_cpu() && !place.device().is_cpu() {
+        if let (Device::Cuda(_), Device::Cpu) = (place.device(), value.device()) {
             if let Some(runs) = runs(&value)? {
-                return set_runs(&place, runs);
+                return set_runs(&place.flatten_all()?, runs);
             }
         }
         let value = value.to_device(place.device())?.flatten_all()?;
-        place.slice_set(&value.contiguous()?, 0, 0)
+        place.flatten_all()?.slice_set(&value.contiguous()?, 0, 0)
     }
 }
 
@@ -106,8 +108,6 @@ fn set_runs(place: &Tensor, runs: Vec<Run>) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use candle_core::Device;
-
     use super::*;
 
     #[test]
