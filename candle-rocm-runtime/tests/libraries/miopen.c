@@ -139,35 +139,44 @@ static void clear(float *values, const struct tensor *t) {
     memset(values, 0, count * sizeof(float));
 }
 
-/* Adds each product to the one that is the result. */
+/* The channels of a group that one place of the outputs meets by one tap. */
+static void meet(int operation, int channels, float *x, int x_step, float *w, int w_step, float *y) {
+    float sum = 0, of_y = *y;
+    for (int c = 0; c < channels; c++, x += x_step, w += w_step) {
+        if (operation == FORWARD) sum += *x * *w;
+        if (operation == DATA) *x += of_y * *w;
+        if (operation == WEIGHTS) *w += of_y * *x;
+    }
+    *y += sum;
+}
+
 static void convolve(int operation, const struct tensor *tx, float *x, const struct tensor *tw, float *w,
                      const struct tensor *ty, float *y, const struct convolution *of) {
-    int axes = of->axes, skip = 3 - axes, of_group = ty->size[1] / of->groups;
+    int axes = of->axes, skip = 3 - axes, inner = tw->size[1], outer = ty->size[1] / of->groups;
     if (operation == FORWARD) clear(y, ty);
     if (operation == DATA) clear(x, tx);
     if (operation == WEIGHTS) clear(w, tw);
-    for (int n = 0; n < ty->size[0]; n++)
-        for (int o = 0; o < ty->size[1]; o++)
-            for (int p = 0; p < size(ty, axes, 0) * size(ty, axes, 1) * size(ty, axes, 2); p++)
-                for (int t = 0; t < size(tw, axes, 0) * size(tw, axes, 1) * size(tw, axes, 2); t++) {
-                    int output[3], tap[3], input[3], inside = 1, rest_p = p, rest_t = t;
-                    for (int axis = 2; axis >= 0; axis--) {
-                        output[axis] = rest_p % size(ty, axes, axis), rest_p /= size(ty, axes, axis);
-                        tap[axis] = rest_t % size(tw, axes, axis), rest_t /= size(tw, axes, axis);
-                        input[axis] = 0;
-                        if (axis < skip) continue;
-                        int i = axis - skip;
-                        input[axis] = output[axis] * of->stride[i] + tap[axis] * of->dilation[i] - of->padding[i];
-                        inside &= input[axis] >= 0 && input[axis] < size(tx, axes, axis);
-                    }
-                    for (int c = 0; inside && c < tw->size[1]; c++) {
-                        float *of_x = x + at(tx, axes, n, o / of_group * tw->size[1] + c, input);
-                        float *of_w = w + at(tw, axes, o, c, tap), *of_y = y + at(ty, axes, n, o, output);
-                        if (operation == FORWARD) *of_y += *of_x * *of_w;
-                        if (operation == DATA) *of_x += *of_y * *of_w;
-                        if (operation == WEIGHTS) *of_w += *of_x * *of_y;
-                    }
-                }
+    int places[3], taps[3], p[3], t[3], input[3] = {0};
+    for (int i = 0; i < 3; i++) places[i] = size(ty, axes, i), taps[i] = size(tw, axes, i);
+    for (p[0] = 0; p[0] < places[0]; p[0]++)
+        for (p[1] = 0; p[1] < places[1]; p[1]++)
+            for (p[2] = 0; p[2] < places[2]; p[2]++)
+                for (t[0] = 0; t[0] < taps[0]; t[0]++)
+                    for (t[1] = 0; t[1] < taps[1]; t[1]++)
+                        for (t[2] = 0; t[2] < taps[2]; t[2]++) {
+                            int inside = 1;
+                            for (int i = 0; i < axes; i++) {
+                                int at = p[skip + i] * of->stride[i] + t[skip + i] * of->dilation[i] - of->padding[i];
+                                inside &= at >= 0 && at < tx->size[2 + i];
+                                input[skip + i] = at;
+                            }
+                            if (!inside) continue;
+                            for (int n = 0; n < ty->size[0]; n++)
+                                for (int o = 0; o < ty->size[1]; o++)
+                                    meet(operation, inner, x + at(tx, axes, n, o / outer * inner, input),
+                                         tx->stride[1], w + at(tw, axes, o, 0, t), tw->stride[1],
+                                         y + at(ty, axes, n, o, p));
+                        }
 }
 
 static int workspace_of(void *handle, int operation, const struct tensor *x, const struct tensor *w,

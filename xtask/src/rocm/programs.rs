@@ -119,7 +119,7 @@ const LEFT_OUT: [(&str, &str, &str); 16] = [
     ),
 ];
 /// Test programs of the runtime that have nothing to do with AMD's HIP, and why.
-const NOT_ABOUT_IT: [(&str, &str); 10] = [
+const NOT_ABOUT_IT: [(&str, &str); 11] = [
     (
         "absent_features",
         "builds of features that no patch stands for",
@@ -143,6 +143,10 @@ const NOT_ABOUT_IT: [(&str, &str); 10] = [
     (
         "hiprtc_or_clang",
         "which of them compiles, with a library of its own in hiprtc's place",
+    ),
+    (
+        "convolution_library",
+        "who makes convolutions, with a stand-in for MIOpen that convolves on the host at once",
     ),
     ("nvrtc", "needs an NVIDIA GPU"),
     ("programs", "as above"),
