@@ -38,6 +38,8 @@ ENTRY __launch_bounds__(COMMUNICATION_THREADS) communication_gather(Communicatio
     if (p.ends_message) end_message(p, message);
 }
 
-#define REDUCTIONS(NAME, T) \
-    ENTRY __launch_bounds__(COMMUNICATION_THREADS) communication_reduce_##NAME(CommunicationProblem p) { reduce_slots<T>(p); }
+#define REDUCTIONS(NAME, T)                                                                              \
+    ENTRY __launch_bounds__(COMMUNICATION_THREADS) communication_reduce_##NAME(CommunicationProblem p) { \
+        reduce_slots<T>(p);                                                                              \
+    }
 FOR_COMMUNICATED(REDUCTIONS)

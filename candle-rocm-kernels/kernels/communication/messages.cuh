@@ -9,8 +9,8 @@ __device__ __forceinline__ uint32_t last_message(const CommunicationProblem &p) 
     return (uint32_t)device_atomic::read(p.state);
 }
 
-// Waits until each flag has reached a message, or is behind it by what the step allows. False if the step is to give up:
-// a rank is gone, or has not come in time.
+// Waits until each flag has reached a message, or is behind it by what the step allows. False if the step is to give
+// up: a rank is gone, or has not come in time.
 __device__ __forceinline__ bool wait_for(const CommunicationProblem &p, uint32_t message) {
     __shared__ uint32_t gives_up;
     if (p.waits == 0) return true;

@@ -1,7 +1,8 @@
 // What the kernels of collectives are told: a step of one, at one rank.
 //
-// A channel is what ranks exchange data by: each sender has two slots, used in turns, and a flag, the number of the last
-// message in its slots. A rank counts its messages in `state`, so that a captured launch goes on where the last one was.
+// A channel is what ranks exchange data by: each sender has two slots, used in turns, and a flag, the number of the
+// last message in its slots. A rank counts its messages in `state`, so that a captured launch goes on where the last
+// one was.
 #pragma once
 #include "portable/portable.cuh"
 

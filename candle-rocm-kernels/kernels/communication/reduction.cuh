@@ -31,7 +31,8 @@ template <class C, int N> __device__ __forceinline__ void combine(uint32_t op, C
 
 // Reduces N elements from `first` on.
 template <class T, int N>
-__device__ __forceinline__ void reduce_elements(const CommunicationProblem &p, uint32_t message, T *to, uint64_t first) {
+__device__ __forceinline__ void reduce_elements(const CommunicationProblem &p, uint32_t message, T *to,
+                                                uint64_t first) {
     using C = combined_t<T>;
     C all[N], next[N];
     for (uint32_t sender = 0; sender < p.world; sender++) {
