@@ -103,8 +103,8 @@ fn by_halves(x: &[Complex]) -> Vec<Complex> {
     };
     let (even, odd) = (half(0), half(1));
     let mut result = vec![[0.0, 0.0]; n];
-    for k in 0..n / 2 {
-        let ([a, b], [c, d]) = (even[k], product(odd[k], turn(k, n)));
+    for (k, (even, odd)) in even.into_iter().zip(odd).enumerate() {
+        let ([a, b], [c, d]) = (even, product(odd, turn(k, n)));
         result[k] = [a + c, b + d];
         result[k + n / 2] = [a - c, b - d];
     }
