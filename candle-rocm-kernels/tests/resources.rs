@@ -85,6 +85,7 @@ fn workgroups_may_have_1024_threads() {
             "cross_entropy",
             "optimizers",
             "dropout",
+            "communication",
             "cat",
             "sparse",
             "linalg",

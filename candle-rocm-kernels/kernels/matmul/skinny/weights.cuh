@@ -187,7 +187,8 @@ template <class Base, class T, uint32_t STORED> struct ScaledWeights : Base {
 #pragma unroll
         for (int i = 0; i < TILES; i++)
             Atom::promote(to[i], sums[i], lane, of_columns, [&](uint32_t place) INLINED {
-                return found.of_half[STORED > 0 && row_of(i, place) >= STORED];
+                // No index: that would put both in memory.
+                return STORED > 0 && row_of(i, place) >= STORED ? found.of_half[1] : found.of_half[0];
             });
     }
 };
