@@ -119,7 +119,7 @@ const LEFT_OUT: [(&str, &str, &str); 16] = [
     ),
 ];
 /// Test programs of the runtime that have nothing to do with AMD's HIP, and why.
-const NOT_ABOUT_IT: [(&str, &str); 11] = [
+const NOT_ABOUT_IT: [(&str, &str); 14] = [
     (
         "absent_features",
         "builds of features that no patch stands for",
@@ -127,6 +127,15 @@ const NOT_ABOUT_IT: [(&str, &str); 11] = [
     (
         "machine",
         "lists of GPUs that the emulator makes up, and errors about them",
+    ),
+    ("machines", "as above"),
+    (
+        "graph_check",
+        "faults of HIP's graphs, which the stand-in plays",
+    ),
+    (
+        "communication",
+        "several GPUs of a process, whose peers the stand-in has: not tried on AMD's HIP",
     ),
     (
         "amd_provider",
