@@ -161,8 +161,8 @@ impl Norm {
         let [small, large] = [THREADS, MOST_THREADS].map(|threads| threads as usize * of_thread);
         let (length, units) = (self.length(), compute_units(device));
         let fills = 2 * self.all_groups() >= units;
-        let small_parts = self.all_groups() * length.div_ceil(small);
-        let is_small = length <= small || !fills && small_parts <= FILLED * units;
+        let small_splits = self.all_groups() * length.div_ceil(small);
+        let is_small = length <= small || !fills && small_splits <= FILLED * units;
         let (threads, held) = if is_small {
             (THREADS, small)
         } else {

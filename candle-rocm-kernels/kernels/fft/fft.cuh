@@ -1,6 +1,6 @@
 // Fourier transforms in LDS, by passes of small radices; long ones in two steps, and others as convolutions with a chirp.
 #pragma once
-#include "fft/turn.cuh"
+#include "fft/twiddle.cuh"
 #include "rows/rows.cuh"
 
 // A step: transforms of n elements, of which a workgroup has `together`. Each sequence has `units` of them: element i of
@@ -142,7 +142,7 @@ __device__ __forceinline__ void fft_pass(FftLds<T> &lds, uint32_t n, uint32_t to
         to[b] = number * pitch + block * done * RADIX + k;
 #pragma unroll
         for (int q = 0; q < RADIX; q++) x[b][q] = lds.read(from + q * of_transform);
-        if (done > 1) multiply_by_powers<RADIX, T>(x[b], turn<T>(k, done * RADIX));
+        if (done > 1) multiply_by_powers<RADIX, T>(x[b], twiddle<T>(k, done * RADIX));
         small_transform<RADIX, T>(x[b]);
     }
     __syncthreads();
@@ -157,7 +157,7 @@ __device__ __forceinline__ void fft_pass(FftLds<T> &lds, uint32_t n, uint32_t to
 
 // e^(-pi i * number^2 / length), of numbers below 2^16.
 template <class T> __device__ __forceinline__ Complex<T> chirp(uint32_t number, uint32_t length) {
-    return turn<T>(number * number % (2 * length), 2 * length);
+    return twiddle<T>(number * number % (2 * length), 2 * length);
 }
 
 // Whether an element of a real sequence's transform has another one that mirrors it.
@@ -244,7 +244,7 @@ template <class T> __device__ __forceinline__ void fft_step(const FftProblem &pr
     }
     each_element(problem, problem.out_step, [&](uint32_t place, uint32_t i, uint32_t unit, uint64_t sequence) INLINED {
         Complex<T> value = lds.read(place);
-        if (problem.total != 0) value = value * turn<T>(i * unit, problem.total);
+        if (problem.total != 0) value = value * twiddle<T>(i * unit, problem.total);
         fft_store(problem, sequence, i * problem.out_step + unit * problem.out_unit, value);
     });
 }

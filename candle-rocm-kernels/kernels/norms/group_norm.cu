@@ -11,10 +11,10 @@ namespace norms {
         if (problem.wide != 0) FUNCTION<T, VEC16<T>>(problem);                        \
         else FUNCTION<T, 1>(problem);                                                 \
     }
-#define GROUP_NORM(NAME, T)                                       \
-    GROUP_NORM_KERNEL(group_norm_##NAME, group_norm, T)           \
-    GROUP_NORM_KERNEL(group_norm_moments_##NAME, part_moments, T) \
-    GROUP_NORM_KERNEL(group_norm_sums_##NAME, channel_sums, T)    \
+#define GROUP_NORM(NAME, T)                                        \
+    GROUP_NORM_KERNEL(group_norm_##NAME, group_norm, T)            \
+    GROUP_NORM_KERNEL(group_norm_moments_##NAME, split_moments, T) \
+    GROUP_NORM_KERNEL(group_norm_sums_##NAME, channel_sums, T)     \
     GROUP_NORM_KERNEL(group_norm_gradient_##NAME, group_norm_gradient, T)
 GROUP_NORM(f32, float)
 GROUP_NORM(f16, half_t)

@@ -29,10 +29,10 @@ constexpr uint32_t GROUP_NORM_MOST_THREADS = 1024;
 template <int WIDTH> constexpr int GROUP_NORM_VECTORS = WIDTH == 1 ? 16 : 8;
 
 // The elements of this workgroup's part of its group.
-struct GroupPlace {
+struct GroupCoordinates {
     uint32_t group, part, first, count;
 
-    __device__ __forceinline__ explicit GroupPlace(const GroupNormProblem &problem)
+    __device__ __forceinline__ explicit GroupCoordinates(const GroupNormProblem &problem)
         : group(blockIdx.x / problem.parts), part(blockIdx.x - group * problem.parts), first(part * problem.part),
           count(min_of(problem.part, problem.length - first)) {}
     __device__ __forceinline__ size_t begin(const GroupNormProblem &problem) const {
@@ -49,13 +49,13 @@ struct GroupMoments {
 };
 
 // A thread's elements of a part.
-template <class T, int WIDTH> struct GroupPart {
+template <class T, int WIDTH> struct GroupSplit {
     static constexpr int N = GROUP_NORM_VECTORS<WIDTH>;
     using V = vec<T, WIDTH>;
     V x[N];
     uint32_t count;
 
-    __device__ __forceinline__ GroupPart(const T *from, uint32_t elements) : count(elements) {
+    __device__ __forceinline__ GroupSplit(const T *from, uint32_t elements) : count(elements) {
 #pragma unroll
         for (int n = 0; n < N; n++) {
             x[n] = Plain<T>::template all<WIDTH>(round_to<T>(0.0f));
@@ -100,17 +100,17 @@ __device__ __forceinline__ GroupMoments combined_moments(const GroupNormProblem 
     return {mean, block_all_reduce(squares, threadIdx.x, blockDim.x, Sum(), lds)};
 }
 
-template <class T, int WIDTH> __device__ __forceinline__ void part_moments(const GroupNormProblem &problem) {
-    GroupPlace place(problem);
-    GroupPart<T, WIDTH> held((const T *)problem.x + place.begin(problem), place.count);
+template <class T, int WIDTH> __device__ __forceinline__ void split_moments(const GroupNormProblem &problem) {
+    GroupCoordinates place(problem);
+    GroupSplit<T, WIDTH> held((const T *)problem.x + place.begin(problem), place.count);
     GroupMoments own = held.moments();
     if (threadIdx.x == 0) ((GroupMoments *)problem.moments)[blockIdx.x] = own;
 }
 
 // (x - mean) / sqrt(variance + epsilon) * weight + bias. The only part of a group finds the moments itself.
 template <class T, int WIDTH> __device__ __forceinline__ void group_norm(const GroupNormProblem &problem) {
-    GroupPlace place(problem);
-    GroupPart<T, WIDTH> held((const T *)problem.x + place.begin(problem), place.count);
+    GroupCoordinates place(problem);
+    GroupSplit<T, WIDTH> held((const T *)problem.x + place.begin(problem), place.count);
     GroupMoments all = problem.parts == 1 ? held.moments() : combined_moments(problem, place.group);
     float scale = math::rsqrt(all.squares / (float)problem.length + problem.epsilon);
     if (threadIdx.x == 0 && place.part == 0)
@@ -164,7 +164,7 @@ template <class T, int WIDTH> __device__ __forceinline__ void channel_sums(const
 template <class T, int WIDTH> __device__ __forceinline__ void group_norm_gradient(const GroupNormProblem &problem) {
     using V = vec<T, WIDTH>;
     __shared__ WaveValues<float> lds;
-    GroupPlace place(problem);
+    GroupCoordinates place(problem);
     const T *weights = (const T *)problem.weight;
     float by_x = 0, plain = 0;
     for (uint32_t c = threadIdx.x; c < problem.channels; c += blockDim.x) {

@@ -5,7 +5,7 @@ use candle_nn::VarBuilder;
 use candle_transformers::models::encodec;
 use candle_transformers::models::whisper::{model::Whisper, Config};
 
-use super::Forward;
+use super::forward::Forward;
 
 /// Whisper large-v3, without a decoder.
 pub fn large_v3() -> Config {

@@ -7,7 +7,7 @@ use candle_transformers::models::stable_diffusion::unet_2d::{
 };
 use candle_transformers::models::stable_diffusion::vae::{AutoEncoderKL, AutoEncoderKLConfig};
 
-use super::Forward;
+use super::forward::Forward;
 
 /// Channels of a latent image, and of an image.
 const LATENT: usize = 4;

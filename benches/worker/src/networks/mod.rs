@@ -10,6 +10,7 @@
 
 mod audio;
 mod diffusion;
+mod forward;
 mod weights;
 mod yolo;
 
@@ -22,13 +23,11 @@ use candle_nn::VarBuilder;
 use candle_rocm_bench_protocol::{Case, NetworkRuns, Settings};
 use candle_transformers::models::resnet;
 
+use self::forward::Forward;
 use self::weights::Weights;
 use crate::data::{Block, Range};
 use crate::gpu::Gpu;
 use crate::prepared::{dtype, probe};
-
-/// A network's forward pass.
-type Forward = Box<dyn FnMut(&Tensor) -> candle_core::Result<Tensor>>;
 
 /// Makes a network of its weights, for inputs of these dimensions.
 type Make = fn(VarBuilder<'static>, &[usize]) -> candle_core::Result<Forward>;

@@ -14,7 +14,7 @@ fn product([a, b]: Complex, [c, d]: Complex) -> Complex {
 }
 
 /// e^(-2 pi i number / count)
-fn turn(number: usize, count: usize) -> Complex {
+fn twiddle(number: usize, count: usize) -> Complex {
     let angle = -2.0 * PI * (number % count) as f64 / count as f64;
     [angle.cos(), angle.sin()]
 }
@@ -67,7 +67,7 @@ fn transform(x: Vec<Complex>) -> Vec<Complex> {
     if n.is_power_of_two() {
         return by_halves(&x);
     }
-    let chirp = |i: usize| turn(i * i % (2 * n), 2 * n);
+    let chirp = |i: usize| twiddle(i * i % (2 * n), 2 * n);
     let size = (2 * n - 1).next_power_of_two();
     let mut padded = vec![[0.0, 0.0]; size];
     let mut filter = padded.clone();
@@ -104,7 +104,7 @@ fn by_halves(x: &[Complex]) -> Vec<Complex> {
     let (even, odd) = (half(0), half(1));
     let mut result = vec![[0.0, 0.0]; n];
     for (k, (even, odd)) in even.into_iter().zip(odd).enumerate() {
-        let ([a, b], [c, d]) = (even, product(odd, turn(k, n)));
+        let ([a, b], [c, d]) = (even, product(odd, twiddle(k, n)));
         result[k] = [a + c, b + d];
         result[k + n / 2] = [a - c, b - d];
     }

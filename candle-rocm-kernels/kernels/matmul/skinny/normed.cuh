@@ -86,14 +86,14 @@ template <class T, int B_VECTORS> struct Normed {
         __syncthreads();
     }
 
-    // The lane's vectors of the column in LDS, PARTS together and those STEP elements apart. Past the end they are zeros.
-    template <int STEP, int PARTS, int N, class IsThere>
+    // The lane's vectors of the column in LDS, B_PER_A together and those STEP elements apart. Past the end they are zeros.
+    template <int STEP, int B_PER_A, int N, class IsThere>
     __device__ __forceinline__ void read(Words4 (&to)[N], uint32_t k, IsThere is_there) const {
         const T *from = column_in_lds() + done + k;
 #pragma unroll
         for (int u = 0; u < N; u++) {
             to[u] = {};
-            if (is_there(u / PARTS)) to[u] = *(const Words4 *)(from + u / PARTS * STEP + u % PARTS * V);
+            if (is_there(u / B_PER_A)) to[u] = *(const Words4 *)(from + u / B_PER_A * STEP + u % B_PER_A * V);
         }
     }
 

@@ -107,9 +107,9 @@ struct SkinnyProduct {
     using Atom = typename AtomOf<A, T, COLUMNS_, ROWS_TOGETHER, Input::NORMS>::Atom;
     using Sum = typename Atom::Sum;
     // Elements of a vector of A, and the vectors of B that are as many.
-    static constexpr int V = VEC16<A>, PARTS = V / VEC16<T>;
+    static constexpr int V = VEC16<A>, B_PER_A = V / VEC16<T>;
     // Whether all of k is vectors, as the host of such kernels says.
-    static constexpr bool WHOLE_K = Input::NORMS || PARTS > 1;
+    static constexpr bool WHOLE_K = Input::NORMS || B_PER_A > 1;
     // How rows that are together are transposed: lines in LDS, or blocks in registers.
 #if defined(SKINNY_TRANSPOSED)
     static constexpr bool LINES = ROWS_TOGETHER && sizeof(T) == 2;
@@ -189,7 +189,7 @@ struct SkinnyProduct {
     // Vector d of the rows and columns of a lane. With BLOCKS `a` first has lines.
     struct Operands {
         Words4 a[DEPTH][TILES];
-        Words4 b[DEPTH][B_VECTORS][PARTS];
+        Words4 b[DEPTH][B_VECTORS][B_PER_A];
     };
     using Sums = typename Atom::Sums;
     Sums sums[TILES] = {};
@@ -202,11 +202,11 @@ struct SkinnyProduct {
 #pragma unroll
                 for (int i = 0; i < TILES; i += V) transpose<T>(operands.a[d] + i);
         }
-        Words4 b[B_VECTORS][DEPTH * PARTS];
+        Words4 b[B_VECTORS][DEPTH * B_PER_A];
 #pragma unroll
         for (int j = 0; j < B_VECTORS; j++)
 #pragma unroll
-            for (int d = 0; d < DEPTH * PARTS; d++) b[j][d] = operands.b[d / PARTS][j][d % PARTS];
+            for (int d = 0; d < DEPTH * B_PER_A; d++) b[j][d] = operands.b[d / B_PER_A][j][d % B_PER_A];
 #pragma unroll
         for (int i = 0; i < TILES; i++) {
             Words4 a[DEPTH];
@@ -287,7 +287,7 @@ struct SkinnyProduct {
 #pragma unroll
             for (int j = 0; j < B_VECTORS; j++)
 #pragma unroll
-                for (int part = 0; part < PARTS; part++) {
+                for (int part = 0; part < B_PER_A; part++) {
                     Words4 &to = operands[u / DEPTH].b[u % DEPTH][j][part];
                     to = {};
                     if (is_there(all, left, u)) to = load_cached(b, offset_b[j], u * K_VECTOR + part * VEC16<T>);
@@ -303,31 +303,31 @@ struct SkinnyProduct {
         }
         // Vector `u` of those of a round of column j.
         static __device__ __forceinline__ Words4 &of_b(Round &operands, int u, int j) {
-            return operands[u / PARTS / DEPTH].b[u / PARTS % DEPTH][j][u % PARTS];
+            return operands[u / B_PER_A / DEPTH].b[u / B_PER_A % DEPTH][j][u % B_PER_A];
         }
         // Load: B's vectors with their norm, as LDS has them already, or made here of B and the norm's weights.
         template <class All> __device__ __forceinline__ void load_normed_b(All all, uint32_t left, Round &operands) {
             if (product.input.staged) {
-                Words4 column[UNROLL * PARTS];
-                product.input.template read<K_VECTOR, PARTS>(column, k,
-                                                             [&](int u) INLINED { return is_there(all, left, u); });
+                Words4 column[UNROLL * B_PER_A];
+                product.input.template read<K_VECTOR, B_PER_A>(column, k,
+                                                               [&](int u) INLINED { return is_there(all, left, u); });
 #pragma unroll
-                for (int u = 0; u < UNROLL * PARTS; u++)
+                for (int u = 0; u < UNROLL * B_PER_A; u++)
 #pragma unroll
                     for (int j = 0; j < B_VECTORS; j++) of_b(operands, u, j) = column[u];
             } else {
                 load_b(all, left, operands);
-                Words4 weight[UNROLL * PARTS];
+                Words4 weight[UNROLL * B_PER_A];
 #pragma unroll
-                for (int u = 0; u < UNROLL * PARTS; u++) {
+                for (int u = 0; u < UNROLL * B_PER_A; u++) {
                     weight[u] = {};
-                    if (is_there(all, left, u / PARTS))
-                        weight[u] =
-                            load_cached(product.input.weight, offset_k, u / PARTS * K_VECTOR + u % PARTS * VEC16<T>);
+                    if (is_there(all, left, u / B_PER_A))
+                        weight[u] = load_cached(product.input.weight, offset_k,
+                                                u / B_PER_A * K_VECTOR + u % B_PER_A * VEC16<T>);
                 }
                 opt_barrier_schedule();
 #pragma unroll
-                for (int u = 0; u < UNROLL * PARTS; u++)
+                for (int u = 0; u < UNROLL * B_PER_A; u++)
 #pragma unroll
                     for (int j = 0; j < B_VECTORS; j++) product.input.norm(of_b(operands, u, j), j, weight[u]);
             }

@@ -332,7 +332,7 @@ impl Caches {
             let writer = hierarchy.layout().site(wave / waves, (wave % waves) as u32);
             let lacks = lacks(hierarchy, cell, (at, bytes), site, writer, policy)
                 .or_else(|| on_its_way(arrivals, cell, before, policy));
-            (stale || lacks.is_some()).then(|| (at, *cell, lacks, stale))
+            (stale || lacks.is_some()).then_some((at, *cell, lacks, stale))
         });
         let (at, cell, lacks, stale) = missed?;
         let text = format!(

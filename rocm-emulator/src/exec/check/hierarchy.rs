@@ -486,14 +486,14 @@ impl Hierarchy {
             return;
         };
         let (dirty, bytes) = (std::mem::take(&mut line.dirty), line.bytes);
-        self.to_memory(xcd, address, dirty, &bytes);
+        self.leave_in_memory(xcd, address, dirty, &bytes);
     }
 
     fn written_back(&mut self, xcd: u32, address: u64, line: &Line) {
-        self.to_memory(xcd, address, line.dirty, &line.bytes);
+        self.leave_in_memory(xcd, address, line.dirty, &line.bytes);
     }
 
-    fn to_memory(&mut self, xcd: u32, line: u64, dirty: u128, bytes: &Bytes) {
+    fn leave_in_memory(&mut self, xcd: u32, line: u64, dirty: u128, bytes: &Bytes) {
         let Some(behind) = self.behind.get_mut(&line) else {
             // Others stored there meanwhile, past their caches: that is lost.
             return positions(dirty).for_each(|at| write(line + at as u64, bytes[at]));

@@ -53,7 +53,7 @@ impl Policy {
         let role = inst.op.columns.role;
         let mut hits = hits(target, cache);
         if inst.encoding == crate::isa::Encoding::SMEM && hits.contains(Levels::FIRST) {
-            hits = hits - Levels::FIRST | Levels::SCALAR;
+            hits = (hits - Levels::FIRST) | Levels::SCALAR;
         }
         Policy {
             hits,
