@@ -1,10 +1,10 @@
-// Fourier transforms in LDS, by passes of small radices; long ones in two steps, and others as convolutions with a chirp.
+// Fourier transforms in LDS, by passes of small radices; long ones in two steps, others as convolutions with a chirp.
 #pragma once
 #include "fft/twiddle.cuh"
 #include "rows/rows.cuh"
 
-// A step: transforms of n elements, of which a workgroup has `together`. Each sequence has `units` of them: element i of
-// unit j is element i * in_step + j * in_unit of the source, and i * out_step + j * out_unit of the result. The host
+// A step: transforms of n elements, of which a workgroup has `together`. Each sequence has `units` of them: element i
+// of unit j is element i * in_step + j * in_unit of the source, and i * out_step + j * out_unit of the result. The host
 // (candle_rocm_backend::ops) knows the same fields.
 struct FftProblem {
     const void *source;
@@ -207,8 +207,8 @@ __device__ __forceinline__ void fft_store(const FftProblem &problem, uint64_t se
     else store_vec((T *)problem.result + 2 * at, vec<T, 2>{value.re * scale, value.im * scale});
 }
 
-// Calls f(place in LDS, element, unit, sequence) for all elements of a workgroup's transforms; threads side by side have
-// those of a transform, or, where those are `step` apart in memory, those of several.
+// Calls f(place in LDS, element, unit, sequence) for all elements of a workgroup's transforms; threads side by side
+// have those of a transform, or, where those are `step` apart in memory, those of several.
 template <class F> __device__ __forceinline__ void each_element(const FftProblem &problem, uint32_t step, F f) {
     uint64_t first = (uint64_t)blockIdx.x * problem.together;
     uint32_t together = (uint32_t)min_of(problem.transforms - first, (uint64_t)problem.together);

@@ -86,7 +86,7 @@ template <class T, int B_VECTORS> struct Normed {
         __syncthreads();
     }
 
-    // The lane's vectors of the column in LDS, B_PER_A together and those STEP elements apart. Past the end they are zeros.
+    // The lane's vectors of the column in LDS, B_PER_A together and those STEP elements apart; zeros past the end.
     template <int STEP, int B_PER_A, int N, class IsThere>
     __device__ __forceinline__ void read(Words4 (&to)[N], uint32_t k, IsThere is_there) const {
         const T *from = column_in_lds() + done + k;
