@@ -1,5 +1,5 @@
-// The skinny kernels of module `fp8_weights`, by architecture. fp8_weights.cu makes them of this list, and the build the
-// tables that candle_rocm_kernels::skinny reads.
+// The skinny kernels of module `fp8_weights`, by architecture. fp8_weights.cu makes them of this list, and the build
+// the tables that candle_rocm_kernels::skinny reads.
 //
 //   X(type, columns, unit, lanes, threads, rows, step)  linear_fp8_<type>
 //   Y(type, columns, unit, lanes, threads, rows, step)  normed_fp8_<type> and gated_fp8_<type>
