@@ -56,7 +56,7 @@ fn finding(
 }
 
 /// A launch with new buffers for each seed: nothing is found, and what is made of the last buffer is asked for.
-fn passes<T: candle_rocm_testing::gpu::Number>(
+fn passes<T>(
     target: Target,
     name: &str,
     geometry: [u32; 2],
@@ -64,7 +64,7 @@ fn passes<T: candle_rocm_testing::gpu::Number>(
     results: usize,
     right: impl Fn(usize) -> T,
 ) where
-    T: PartialEq + std::fmt::Debug,
+    T: candle_rocm_testing::gpu::Number + PartialEq + std::fmt::Debug,
 {
     let gpu = gpu(target);
     for seed in 0..SEEDS {
