@@ -277,7 +277,7 @@ calls! {
 /// Begins a group.
 ///
 /// # Errors
-/// As [`group::group_start`].
+/// No runtime is there.
 pub fn group_start() -> Result<NcclStatus, NcclError> {
     runtime::current()?;
     group::group_start()?.result()
@@ -286,7 +286,7 @@ pub fn group_start() -> Result<NcclStatus, NcclError> {
 /// Ends a group.
 ///
 /// # Errors
-/// As [`group::group_end`].
+/// A call of the group is refused or fails, or one of its ranks is gone.
 pub fn group_end() -> Result<NcclStatus, NcclError> {
     group::group_end()?.result()
 }

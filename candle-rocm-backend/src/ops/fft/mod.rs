@@ -16,7 +16,7 @@ use self::call::{Call, MOST};
 use super::node::{plain_in, result_in};
 use super::operands::empty;
 
-/// The transform of complex `x`, of shape (..., n, 2): sums of x[j] e^(-2 pi i j k / n).
+/// The transform of complex `x`, of shape (..., n, 2): sums of `x[j] e^(-2 pi i j k / n)`.
 ///
 /// # Errors
 /// Another dtype than f32 and f64, a shape that is not complex, more than 65,536 elements along the dimension, no memory,
@@ -35,7 +35,7 @@ pub fn fft(x: &Tensor) -> Result<Tensor> {
     complex("fft", x, false)
 }
 
-/// What [`fft`] made complex `x`, of shape (..., n, 2), of: sums of x[k] e^(2 pi i j k / n) / n.
+/// What [`fft`] made complex `x`, of shape (..., n, 2), of: sums of `x[k] e^(2 pi i j k / n) / n`.
 ///
 /// # Errors
 /// As [`fft`].
