@@ -5,7 +5,8 @@ use candle_rocm_backend::ops;
 
 use crate::common::numbers;
 use crate::{
-    assert_close, central_differences, devices, dot, normal, rounding, variable, weighted_sum,
+    assert_close, central_differences, devices, dot, gradient_bound, normal, rounding, variable,
+    weighted_sum,
 };
 
 const EPS: f64 = 1e-3;
@@ -74,7 +75,10 @@ fn groups_are_normed_on_both_devices() -> Result<()> {
 fn long_groups_are_split() -> Result<()> {
     let [device, _] = devices();
     check(&normal(3, &[1, 4, 10_240], DType::F32, &device)?, 2)?;
-    check(&normal(4, &[1, 2, 9_001], DType::F16, &device)?, 1)
+    for dtype in [DType::F16, DType::BF16] {
+        check(&normal(4, &[1, 2, 9_001], dtype, &device)?, 1)?;
+    }
+    Ok(())
 }
 
 /// Numbers far from 0 keep their distances.
@@ -92,18 +96,24 @@ fn large_means_cancel_nothing() -> Result<()> {
 #[test]
 fn gradients_are_those_of_central_differences() -> Result<()> {
     for device in devices() {
-        for (dims, groups) in [([2, 4, 5], 2), ([2, 4, 8], 2), ([1, 2, 4], 1)] {
-            let x = numbers(&normal(6, &dims, DType::F32, &device)?)?;
-            let weight = numbers(&normal(7, &dims[1..2], DType::F32, &device)?)?;
-            let bias = numbers(&normal(8, &dims[1..2], DType::F32, &device)?)?;
-            let by = numbers(&normal(9, &dims, DType::F32, &device)?)?;
+        for (dims, groups, dtype) in [
+            ([2, 4, 5], 2, DType::F32),
+            ([2, 4, 8], 2, DType::F32),
+            ([1, 2, 4], 1, DType::F32),
+            ([2, 4, 8], 2, DType::F16),
+            ([2, 4, 5], 2, DType::BF16),
+        ] {
+            let x = numbers(&normal(6, &dims, dtype, &device)?)?;
+            let weight = numbers(&normal(7, &dims[1..2], dtype, &device)?)?;
+            let bias = numbers(&normal(8, &dims[1..2], dtype, &device)?)?;
+            let by = numbers(&normal(9, &dims, dtype, &device)?)?;
             let of = |x: &[f64], weight: &[f64], bias: &[f64]| {
                 dot(&expected(x, &dims, groups, weight, bias), &by)
             };
             let vars = [
-                variable(&x, &dims, DType::F32, &device)?,
-                variable(&weight, &dims[1..2], DType::F32, &device)?,
-                variable(&bias, &dims[1..2], DType::F32, &device)?,
+                variable(&x, &dims, dtype, &device)?,
+                variable(&weight, &dims[1..2], dtype, &device)?,
+                variable(&bias, &dims[1..2], dtype, &device)?,
             ];
             let y = ops::group_norm(&vars[0], groups, &vars[1], Some(&vars[2]), EPS)?;
             let gradients = weighted_sum(&y, &by)?.backward()?;
@@ -114,8 +124,8 @@ fn gradients_are_those_of_central_differences() -> Result<()> {
             ];
             for ((var, exact), what) in vars.iter().zip(&exact).zip(["x", "weight", "bias"]) {
                 let found = gradients.get(var).expect("a gradient");
-                // Central differences are off by 1e-8, and sums of f32 by 1e-6.
-                assert_close(found, exact, 1e-5, &format!("{dims:?}: {what}"))?;
+                let what = format!("{dtype:?} {dims:?}: {what}");
+                assert_close(found, exact, gradient_bound(dtype), &what)?;
             }
         }
     }

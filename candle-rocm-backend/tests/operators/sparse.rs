@@ -5,7 +5,8 @@ use candle_rocm_backend::ops::sparse::SparseMatrix;
 
 use crate::common::{numbers, Random};
 use crate::{
-    assert_close, central_differences, devices, dot, normal, rounding, variable, weighted_sum,
+    assert_close, central_differences, devices, dot, gradient_bound, normal, rounding, variable,
+    weighted_sum,
 };
 
 const DTYPES: [DType; 4] = [DType::F32, DType::F16, DType::BF16, DType::F64];
@@ -222,13 +223,19 @@ fn rows_of_one_length_are_multiplied() -> Result<()> {
 fn gradients_are_those_of_central_differences() -> Result<()> {
     let mut places = Places::new(14, 7, 9);
     for device in devices() {
-        for (across, dtype) in [(1, DType::F32), (3, DType::F64), (4, DType::F32)] {
+        for (across, dtype) in [
+            (1, DType::F32),
+            (3, DType::F64),
+            (4, DType::F32),
+            (4, DType::F16),
+            (2, DType::BF16),
+        ] {
             // Sorted on one device, and not on the other.
             places.at.reverse();
             let count = places.at.len();
-            let values = numbers(&normal(15, &[count], DType::F32, &device)?)?;
-            let dense = numbers(&normal(16, &[9, across], DType::F32, &device)?)?;
-            let by = numbers(&normal(17, &[7, across], DType::F32, &device)?)?;
+            let values = numbers(&normal(15, &[count], dtype, &device)?)?;
+            let dense = numbers(&normal(16, &[9, across], dtype, &device)?)?;
+            let by = numbers(&normal(17, &[7, across], dtype, &device)?)?;
             let vars: [Var; 2] = [
                 variable(&values, &[count], dtype, &device)?,
                 variable(&dense, &[9, across], dtype, &device)?,
@@ -247,8 +254,8 @@ fn gradients_are_those_of_central_differences() -> Result<()> {
             ];
             for ((var, exact), what) in vars.iter().zip(&exact).zip(["values", "dense"]) {
                 let found = gradients.get(var).expect("a gradient");
-                // Of central differences in f64, and of sums in f32.
-                assert_close(found, exact, 1e-5, &format!("{across}: {what}"))?;
+                let what = format!("{dtype:?} {across}: {what}");
+                assert_close(found, exact, gradient_bound(dtype), &what)?;
             }
         }
     }
