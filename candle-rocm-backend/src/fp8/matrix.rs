@@ -336,7 +336,7 @@ impl Fp8Matrix {
             Arg::Int(int("Fp8Matrix::dequantize", "elements of k", k)?),
         ];
         let config = work_grid(device, rows * k.div_ceil(OF_THREAD))?;
-        let kernel = format!("widen_fp8_{}", dtype.as_str());
+        let kernel = format!("upcast_fp8_{}", dtype.as_str());
         // SAFETY: the kernel's arguments: as many elements as results, and a factor for each of what shares one.
         unsafe { launch(device, &FP8_WEIGHTS, &kernel, config, args)? };
         Ok(Some(plain(result, self.data.shape())))

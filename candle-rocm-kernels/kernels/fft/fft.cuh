@@ -4,7 +4,7 @@
 #include "rows/rows.cuh"
 
 // A step: transforms of n elements, of which a workgroup has `together`. Each sequence has `units` of them: element i
-// of unit j is element i * in_step + j * in_unit of the source, and i * out_step + j * out_unit of the result. The host
+// of unit j is element i * in_step + j * in_transform of the source, and i * out_step + j * out_transform of the result. The host
 // (candle_rocm_backend::ops) knows the same fields.
 struct FftProblem {
     const void *source;
@@ -14,7 +14,7 @@ struct FftProblem {
     uint64_t transforms;
     // Of the passes, in order, four bits each.
     uint64_t radices;
-    uint32_t n, together, units, in_step, in_unit, out_step, out_unit;
+    uint32_t n, together, units, in_step, in_transform, out_step, out_transform;
     // Elements in LDS from one transform to the next.
     uint32_t pitch;
     // Elements of a whole sequence whose steps are two, for what is between them; 0 where there is one step.
@@ -226,7 +226,7 @@ template <class T> __device__ __forceinline__ void fft_step(const FftProblem &pr
     __shared__ FftLds<T> lds;
     uint32_t n = problem.n, together = problem.together, pitch = problem.pitch;
     each_element(problem, problem.in_step, [&](uint32_t place, uint32_t i, uint32_t unit, uint64_t sequence) INLINED {
-        uint32_t index = i * problem.in_step + unit * problem.in_unit;
+        uint32_t index = i * problem.in_step + unit * problem.in_transform;
         lds.write(place, fft_source<T>(problem, sequence, index));
     });
     __syncthreads();
@@ -245,6 +245,6 @@ template <class T> __device__ __forceinline__ void fft_step(const FftProblem &pr
     each_element(problem, problem.out_step, [&](uint32_t place, uint32_t i, uint32_t unit, uint64_t sequence) INLINED {
         Complex<T> value = lds.read(place);
         if (problem.total != 0) value = value * twiddle<T>(i * unit, problem.total);
-        fft_store(problem, sequence, i * problem.out_step + unit * problem.out_unit, value);
+        fft_store(problem, sequence, i * problem.out_step + unit * problem.out_transform, value);
     });
 }

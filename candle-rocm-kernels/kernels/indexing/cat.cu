@@ -3,8 +3,8 @@
 // Elements are moved by their bits, 16 bytes at once where all inputs and their rows allow it.
 #include "indexing/cat.cuh"
 
-#define CAT(NAME, UNIT) \
-    ENTRY __launch_bounds__(CAT_THREADS) cat_##NAME(CatInputs inputs) { concatenate<UNIT>(inputs); }
+#define CAT(NAME, CHUNK) \
+    ENTRY __launch_bounds__(CAT_THREADS) cat_##NAME(CatInputs inputs) { concatenate<CHUNK>(inputs); }
 typedef uint32_t CatQuad __attribute__((ext_vector_type(4)));
 CAT(8, uint8_t)
 CAT(16, uint16_t)

@@ -15,7 +15,7 @@ struct CatInputs {
     uint32_t first_blocks[192];
 };
 
-constexpr uint32_t CAT_THREADS = 256, CAT_UNITS = 4;
+constexpr uint32_t CAT_THREADS = 256, CAT_CHUNKS = 4;
 
 // The input that a workgroup copies from: the last one whose first workgroup is not behind it.
 __device__ __forceinline__ uint32_t cat_input(const CatInputs &inputs, uint32_t block) {
@@ -28,21 +28,21 @@ __device__ __forceinline__ uint32_t cat_input(const CatInputs &inputs, uint32_t 
     return low;
 }
 
-template <class Unit> __device__ __forceinline__ void concatenate(const CatInputs &inputs) {
-    typedef __attribute__((address_space(1))) Unit InMemory;
+template <class Chunk> __device__ __forceinline__ void concatenate(const CatInputs &inputs) {
+    typedef __attribute__((address_space(1))) Chunk InMemory;
     uint32_t number = uniform(cat_input(inputs, blockIdx.x));
     uint32_t begin = number == 0 ? 0 : inputs.ends[number - 1], width = inputs.ends[number] - begin;
     const InMemory *from = (const InMemory *)inputs.addresses[number];
     uint64_t count = inputs.rows * width;
     bool fits_32 = count >> 32 == 0;
-    uint64_t first = (uint64_t)(blockIdx.x - inputs.first_blocks[number]) * (CAT_THREADS * CAT_UNITS) + threadIdx.x;
+    uint64_t first = (uint64_t)(blockIdx.x - inputs.first_blocks[number]) * (CAT_THREADS * CAT_CHUNKS) + threadIdx.x;
     InMemory *to = (InMemory *)inputs.result;
-    Unit held[CAT_UNITS];
+    Chunk held[CAT_CHUNKS];
 #pragma unroll
-    for (uint32_t k = 0; k < CAT_UNITS; k++)
+    for (uint32_t k = 0; k < CAT_CHUNKS; k++)
         if (first + k * CAT_THREADS < count) held[k] = from[first + k * CAT_THREADS];
 #pragma unroll
-    for (uint32_t k = 0; k < CAT_UNITS; k++) {
+    for (uint32_t k = 0; k < CAT_CHUNKS; k++) {
         uint64_t i = first + k * CAT_THREADS;
         if (i >= count) continue;
         uint64_t row = inputs.rows == 1 ? 0 : divide(i, width, fits_32);

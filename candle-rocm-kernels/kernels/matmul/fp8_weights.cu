@@ -1,5 +1,5 @@
 // Products of FP8 weights with activations of 16 bits: of few columns as they are, with or without the columns' norm
-// and a gate's activation, and weights widened to the activations' type, for products of many.
+// and a gate's activation, and weights upcast to the activations' type, for products of many.
 #include "matmul/elements.cuh"
 #include "matmul/skinny/weights.cuh"
 #include "matmul/weights_kernels.cuh"
@@ -79,10 +79,10 @@ template <class T, int COLUMNS, bool NORMS, bool GATED> struct WeightSkinny {
         Gated_##TYPE::run(x, norm, OPERANDS, nullptr, nullptr, result, epsilon);                                       \
     }
 
-// result (rows, length) = weight, widened. A thread has 16 elements of a row at a time; any length.
+// result (rows, length) = weight, upcast. A thread has 16 elements of a row at a time; any length.
 template <class T>
-__device__ __forceinline__ void widen(const f8e4m3_t *weight, const WeightFactors &factors, T *result, uint32_t rows,
-                                      uint32_t length) {
+__device__ __forceinline__ void upcast_weights(const f8e4m3_t *weight, const WeightFactors &factors, T *result,
+                                               uint32_t rows, uint32_t length) {
     constexpr uint32_t V = 16, STORE = VEC16<T>;
     uint32_t of_row = (length + V - 1) / V;
     uint64_t total = (uint64_t)rows * of_row;
@@ -110,14 +110,14 @@ __device__ __forceinline__ void widen(const f8e4m3_t *weight, const WeightFactor
         }
     }
 }
-#define WIDEN(TYPE, T)                                                                                                \
-    ENTRY widen_fp8_##TYPE(const f8e4m3_t *__restrict__ weight, const float *__restrict__ factors, uint32_t row_step, \
-                           uint32_t k_step, uint32_t row_shift, T *__restrict__ result, uint32_t rows,                \
-                           uint32_t length) {                                                                         \
-        widen<T>(weight, {factors, row_step, k_step, row_shift}, result, rows, length);                               \
+#define UPCAST(TYPE, T)                                                                                                \
+    ENTRY upcast_fp8_##TYPE(const f8e4m3_t *__restrict__ weight, const float *__restrict__ factors, uint32_t row_step, \
+                            uint32_t k_step, uint32_t row_shift, T *__restrict__ result, uint32_t rows,                \
+                            uint32_t length) {                                                                         \
+        upcast_weights<T>(weight, {factors, row_step, k_step, row_shift}, result, rows, length);                       \
     }
-WIDEN(f16, half_t)
-WIDEN(bf16, bf16_t)
-WIDEN(f32, float)
+UPCAST(f16, half_t)
+UPCAST(bf16, bf16_t)
+UPCAST(f32, float)
 
 LISTED(WEIGHT_KERNELS)(LINEAR, NORMED)

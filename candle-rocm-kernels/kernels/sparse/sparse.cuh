@@ -4,8 +4,8 @@
 #include "rows/rows.cuh"
 
 // A row's stored numbers are those from `offsets[row]` to before `offsets[row + 1]`, or `width` for each where there
-// are no offsets. A number whose column is not below `inner` is padding. The host (candle_rocm_backend::ops) knows the same
-// fields.
+// are no offsets. A number whose column is not below `inner` is padding. The host (candle_rocm_backend::ops) knows the
+// same fields.
 struct SparseProblem {
     // Of each stored number: its column, and its place among the values, which is its own number where this is null.
     const uint32_t *columns, *places;
