@@ -12,7 +12,7 @@ use super::operands::{empty, on_gpu};
 const NAME: &str = "cat";
 /// Inputs that a launch is told of (`CatInputs` of kernels/indexing/cat.cuh).
 const INPUTS: usize = 192;
-/// Units of a workgroup (`CAT_THREADS` and `CAT_UNITS` there).
+/// Chunks of a workgroup (`CAT_THREADS` and `CAT_CHUNKS` there).
 const OF_WORKGROUP: usize = 4 * THREADS as usize;
 /// Operands of a node of Candle's graph.
 const OF_NODE: usize = 3;

@@ -4,8 +4,8 @@
 #include "rows/rows.cuh"
 
 // A step: transforms of n elements, of which a workgroup has `together`. Each sequence has `units` of them: element i
-// of unit j is element i * in_step + j * in_transform of the source, and i * out_step + j * out_transform of the result. The host
-// (candle_rocm_backend::ops) knows the same fields.
+// of transform j is element i * in_step + j * in_transform of the source, and i * out_step + j * out_transform of the
+// result. The host (candle_rocm_backend::ops) knows the same fields.
 struct FftProblem {
     const void *source;
     // What elements are multiplied by as they are read.
