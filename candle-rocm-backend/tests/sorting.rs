@@ -8,20 +8,7 @@ use candle_rocm_backend::ops;
 
 mod common;
 
-use common::{numbers, Random};
-
-const DTYPES: [DType; 10] = [
-    DType::U8,
-    DType::U32,
-    DType::I16,
-    DType::I32,
-    DType::I64,
-    DType::BF16,
-    DType::F16,
-    DType::F32,
-    DType::F64,
-    DType::F8E4M3,
-];
+use common::{numbers, Random, DTYPES};
 
 /// Those of which a device has tensors: Candle's CUDA backend converts nothing to i16 and i32. The kernels' own tests have
 /// these.

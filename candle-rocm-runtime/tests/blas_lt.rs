@@ -15,7 +15,7 @@ use candle_rocm_runtime::enqueued::{self, Enqueued};
 use candle_rocm_runtime::gemm::library;
 use candle_rocm_runtime::{DevicePtr as _, DevicePtrMut as _, DeviceRepr};
 use candle_rocm_testing::activations::gelu;
-use common::{context, in_process};
+use common::{context, in_process, StandIn};
 use half::{bf16, f16};
 
 /// Whole numbers from -3 to 3, whose products and sums are exact in all types.
@@ -217,10 +217,8 @@ fn with_stand_in(test: &str, variables: &[(&str, &str)], body: impl Fn(&dyn Fn()
     ];
     all.extend(variables);
     in_process(test, &all, || {
-        // SAFETY: the stand-in has no initialisers.
-        let loaded = unsafe { libloading::Library::new(&path) }.unwrap();
-        // SAFETY: the library's variable of this name, of this layout.
-        body(&|| unsafe { **loaded.get::<*const Calls>(b"stand_in_calls").unwrap() });
+        let stand_in = StandIn::<Calls>::load(&path);
+        body(&|| stand_in.counts());
     });
 }
 

@@ -2,8 +2,6 @@
 //! drawn at random, on an emulated GPU; and cases by name.
 
 mod common;
-#[path = "common/number.rs"]
-mod number;
 
 use std::sync::Arc;
 
@@ -16,8 +14,8 @@ use candle_rocm_runtime::gemm::Gpu;
 use candle_rocm_runtime::{DevicePtr, DevicePtrMut, DeviceRepr, Stream};
 use candle_rocm_testing::activations;
 use candle_rocm_testing::random::Random;
+use common::number::Number;
 use half::{bf16, f16};
-use number::Number;
 
 trait Element: Number + DeviceRepr {
     const DTYPE: Dtype;

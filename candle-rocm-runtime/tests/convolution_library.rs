@@ -13,16 +13,16 @@ use candle_rocm_runtime::cuda_names::{CUgraphInstantiate_flags, CUstreamCaptureM
 use candle_rocm_runtime::enqueued::{self, Enqueued};
 use candle_rocm_runtime::gemm::tune;
 use candle_rocm_runtime::{DevicePtr, DevicePtrMut, DeviceRepr, Error, ErrorKind, Stream};
-use common::{context, in_process};
+use common::number::Number;
+use common::{context, in_process, StandIn};
 
 /// Runs a body in a process with the stand-in as MIOpen, and `library` as the choice unless the variables say
 /// otherwise.
 fn with_stand_in(test: &str, variables: &[(&str, &str)], body: impl Fn(&Calls)) {
     let run = || {
-        let path = std::env::var(library::LIBRARY_VARIABLE).unwrap();
-        // SAFETY: the stand-in has no initialisers.
-        let loaded = unsafe { libloading::Library::new(path) }.unwrap();
-        body(&Calls(Box::leak(Box::new(loaded))));
+        body(&Calls::load(
+            std::env::var(library::LIBRARY_VARIABLE).unwrap(),
+        ));
     };
     let folder = tempfile::tempdir().unwrap();
     let path = common::shared_library(folder.path(), "miopen.c", "-DSTAND_IN");
@@ -35,7 +35,7 @@ fn with_stand_in(test: &str, variables: &[(&str, &str)], body: impl Fn(&Calls)) 
 }
 
 /// What the stand-in was asked to do.
-struct Calls(&'static libloading::Library);
+type Calls = StandIn<Counts>;
 
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -45,38 +45,6 @@ struct Counts {
     descriptions: c_int,
     searches: c_int,
     convolutions: c_int,
-}
-
-impl Calls {
-    fn counts(&self) -> Counts {
-        // SAFETY: the library's variable of this name, of this layout.
-        unsafe { **self.0.get::<*const Counts>(b"stand_in_calls").unwrap() }
-    }
-}
-
-trait Element: DeviceRepr + Copy + 'static {
-    fn new(value: f64) -> Self;
-    fn value(self) -> f64;
-}
-
-macro_rules! elements {
-    ($($type:ty, $x:ident => $new:expr, $value:expr;)*) => {
-        $(impl Element for $type {
-            fn new($x: f64) -> Self {
-                $new
-            }
-            fn value(self) -> f64 {
-                let $x = self;
-                $value
-            }
-        })*
-    };
-}
-elements! {
-    f32, x => x as f32, f64::from(x);
-    f64, x => x, x;
-    half::f16, x => half::f16::from_f64(x), x.to_f64();
-    half::bf16, x => half::bf16::from_f64(x), x.to_f64();
 }
 
 /// One or two axes of 7 inputs, stride 2, 3 taps with a gap between them; 2 groups of 2 channels to 3.
@@ -180,7 +148,7 @@ fn truth(of: &Convolution) -> Vec<f64> {
 }
 
 /// Makes a convolution, `alpha` times its sums, compares it with [`truth`], and says what was given to the GPU.
-fn check<T: Element>(
+fn check<T: Number + DeviceRepr>(
     stream: &Arc<Stream>,
     of: &Convolution,
     alpha: f64,

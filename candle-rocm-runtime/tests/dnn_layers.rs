@@ -1,8 +1,6 @@
 //! cuDNN's layers but convolutions, against plain loops in f64: each type, orders of memory, factors, and what is refused.
 
 mod common;
-#[path = "common/number.rs"]
-mod number;
 
 use std::sync::Arc;
 
@@ -18,8 +16,8 @@ use candle_rocm_runtime::dnn::{
 };
 use candle_rocm_runtime::{DeviceBuffer, DeviceRepr, Stream};
 use candle_rocm_testing::random::Random;
+use common::number::Number;
 use half::{bf16, f16};
-use number::Number;
 
 const KEEPS: Nan = Nan::CUDNN_PROPAGATE_NAN;
 const DROPS: Nan = Nan::CUDNN_NOT_PROPAGATE_NAN;

@@ -11,7 +11,8 @@ use candle_rocm_runtime::gemm::{
     self, library, Epilogue, GemmDtype, GemmProblem, Residual, Transpose,
 };
 use candle_rocm_runtime::{DevicePtr, DevicePtrMut, DeviceRepr, Error, ErrorKind, Stream};
-use common::{context, in_process};
+use common::number::Number;
+use common::{context, in_process, StandIn};
 
 /// The two vendors: the compiler's flags, what the library calls itself, and its numbers for sums of f32 and f64.
 const VENDORS: [(&str, &str, [c_int; 2]); 2] = [
@@ -29,9 +30,7 @@ fn with_stand_in(
     if let Ok(vendor) = std::env::var(VENDOR) {
         let (_, name, numbers) = VENDORS[vendor.parse::<usize>().unwrap()];
         let path = std::env::var(library::LIBRARY_VARIABLE).unwrap();
-        // SAFETY: the stand-in has no initialisers.
-        let loaded = unsafe { libloading::Library::new(path) }.unwrap();
-        let calls = Calls(Box::leak(Box::new(loaded)));
+        let calls = Calls::load(path);
         return in_process(test, &[], || body(&calls, name, numbers));
     }
     let folder = tempfile::tempdir().unwrap();
@@ -51,7 +50,7 @@ fn with_stand_in(
 }
 
 /// What the stand-in was asked to do.
-struct Calls(&'static libloading::Library);
+type Calls = StandIn<Counts>;
 
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -64,37 +63,21 @@ struct Counts {
     last_compute: c_int,
 }
 
-impl Calls {
-    fn counts(&self) -> Counts {
-        // SAFETY: the library's variable of this name, of this layout.
-        unsafe { **self.0.get::<*const Counts>(b"stand_in_calls").unwrap() }
-    }
-}
-
-trait Element: DeviceRepr + Copy + 'static {
+trait Element: Number + DeviceRepr {
     const DTYPE: GemmDtype;
-    fn new(value: f64) -> Self;
-    fn value(self) -> f64;
 }
 
-macro_rules! element {
-    ($($type:ty, $dtype:ident, $x:ident => $new:expr, $value:expr;)*) => {
+macro_rules! elements {
+    ($($type:ty, $dtype:ident;)*) => {
         $(impl Element for $type {
             const DTYPE: GemmDtype = GemmDtype::$dtype;
-            fn new($x: f64) -> Self {
-                $new
-            }
-            fn value(self) -> f64 {
-                let $x = self;
-                $value
-            }
         })*
     };
 }
-element! {
-    f32, F32, x => x as f32, f64::from(x);
-    f64, F64, x => x, x;
-    half::f16, F16, x => half::f16::from_f64(x), x.to_f64();
+elements! {
+    f32, F32;
+    f64, F64;
+    half::f16, F16;
 }
 
 /// Multiplies 3 x 4 by 4 x 2, twice, of small integers: exact in every type. C begins as 8.

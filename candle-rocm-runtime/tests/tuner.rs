@@ -9,7 +9,7 @@ use std::sync::Arc;
 use candle_rocm_runtime::cuda_names::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 use candle_rocm_runtime::gemm::{self, library, tune, GemmDtype, GemmProblem, Transpose};
 use candle_rocm_runtime::{DeviceBuffer, DevicePtr, DevicePtrMut, Stream};
-use common::{context, in_process};
+use common::{context, in_process, StandIn};
 
 const SIZE: usize = 96;
 /// What C is before, and its factor.
@@ -289,12 +289,7 @@ fn a_library_is_timed_too() {
 /// The products that the stand-in was asked for.
 fn products() -> i32 {
     let path = std::env::var(library::LIBRARY_VARIABLE).unwrap();
-    // SAFETY: the stand-in has no initialisers, and the variable of this name is six integers.
-    unsafe {
-        let loaded = libloading::Library::new(path).unwrap();
-        let counts = **loaded.get::<*const [i32; 6]>(b"stand_in_calls").unwrap();
-        counts[4]
-    }
+    StandIn::<[i32; 6]>::load(path).counts()[4]
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Products with weights, dense, FP8 or in formats of GGUF.
 
 use candle_core::quantized::{QMatMul, QStorage, QTensor};
-use candle_core::{bail, Device, Module, Result, Tensor};
+use candle_core::{bail, DType, Device, Module, Result, Tensor};
 use candle_rocm_backend::fp8::{self, Fp8Matrix, ScaleFormat};
 use candle_rocm_backend::ops::{self, Activation};
 
@@ -146,7 +146,18 @@ impl Linear {
             return fp8::linear(x, weight, bias, residual);
         }
         let x_in_fp8 = fp8::cast_per_token(x, ScaleFormat::F32)?;
-        self.biased(fp8::gemm_nt(&x_in_fp8, weight, residual, x.dtype())?)
+        self.product_of_cast(&x_in_fp8, weight, residual, x.dtype())
+    }
+
+    /// The same of activations in FP8.
+    fn product_of_cast(
+        &self,
+        x: &Fp8Matrix,
+        weight: &Fp8Matrix,
+        residual: Option<&Tensor>,
+        dtype: DType,
+    ) -> Result<Tensor> {
+        self.biased(fp8::gemm_nt(x, weight, residual, dtype)?)
     }
 
     fn biased(&self, product: Tensor) -> Result<Tensor> {
@@ -246,9 +257,8 @@ impl Linear {
         match (&self.weight, gated) {
             (Weight::Fp8(weight), Gated::Packed(packed)) if !takes_as_is(&packed)? => {
                 let input = fp8::swiglu_cast_per_token(&packed, ScaleFormat::F32)?;
-                let sum = fp8::gemm_nt(&input, weight, Some(x), x.dtype())?;
                 Ok(State {
-                    x: self.biased(sum)?,
+                    x: self.product_of_cast(&input, weight, Some(x), x.dtype())?,
                     normed: None,
                 })
             }

@@ -21,9 +21,9 @@ const VECTOR: usize = 16;
 /// dtype: f16, bf16, f32 or f64.
 ///
 /// On a GPU, where rows are as few as in decoding, of 16 bits and not part of a gradient, one launch reads the weights as
-/// they are: up to [`most_rows`]. Elsewhere they are widened to x's type,
-/// in memory for the time of the product. Where rows are many and the GPU multiplies FP8 as it is ([`is_native`]),
-/// [`cast_per_token`](super::cast_per_token) and [`gemm_nt`](super::gemm_nt) are faster, and round activations to FP8.
+/// they are: up to [`most_rows`]. Elsewhere they are widened to x's type, in memory for the time of the product. Where
+/// rows are many and the GPU multiplies FP8 as it is ([`is_native`]), [`cast_per_token`](super::cast_per_token) and
+/// [`gemm_nt`](super::gemm_nt) are faster, and round activations to FP8.
 ///
 /// # Errors
 /// As [`ops::linear`]; weights of a batch.
@@ -129,20 +129,21 @@ pub fn is_native(device: &Device) -> bool {
 
 /// Rows of `dtype` up to which [`linear`] and its kin read the weights as they are, in one launch: 0 where no kernel does.
 pub fn most_rows(device: &Device, dtype: DType) -> usize {
-    let (Device::Cuda(device), Some(dtype)) = (device, columns_dtype(dtype)) else {
+    let Device::Cuda(device) = device else {
         return 0;
     };
-    let processor = device.cuda_stream().context().info().processor;
-    skinny::of_fp8_weights(processor, dtype, false).map_or(0, |shape| shape.columns as usize)
+    shape_of(device, dtype, false).map_or(0, |shape| shape.columns as usize)
 }
 
-/// A type of activations that kernels take.
-fn columns_dtype(dtype: DType) -> Option<matmul::Dtype> {
-    match dtype {
-        DType::F16 => Some(matmul::Dtype::F16),
-        DType::BF16 => Some(matmul::Dtype::BF16),
-        _ => None,
-    }
+/// The measures of the kernels for activations of this type, normed or not; none of other than 16 bits.
+fn shape_of(device: &CudaDevice, dtype: DType, norms: bool) -> Option<skinny::Shape> {
+    let dtype = match dtype {
+        DType::F16 => matmul::Dtype::F16,
+        DType::BF16 => matmul::Dtype::BF16,
+        _ => return None,
+    };
+    let processor = device.cuda_stream().context().info().processor;
+    skinny::of_fp8_weights(processor, dtype, norms)
 }
 
 struct Call<'a> {
@@ -185,13 +186,9 @@ impl Call<'_> {
         let Device::Cuda(device) = self.x.device() else {
             return Ok(None);
         };
-        let Some(dtype) = columns_dtype(self.x.dtype()) else {
-            return Ok(None);
-        };
         let rows = if self.gated { of_weight / 2 } else { of_weight };
-        let processor = device.cuda_stream().context().info().processor;
         let (Some(shape), Some(factors)) = (
-            skinny::of_fp8_weights(processor, dtype, self.norm.is_some()),
+            shape_of(device, self.x.dtype(), self.norm.is_some()),
             self.weight.weight_factors(),
         ) else {
             return Ok(None);
@@ -202,7 +199,7 @@ impl Call<'_> {
             && of_weight * k < MOST_BYTES
             && count * k * rows > 0
             && count <= shape.columns as usize;
-        if !whole || !fits || !self.operands_fit(rows, count) {
+        if !whole || !fits || !self.operands_fit(rows) {
             return Ok(None);
         }
         let sizes = Sizes {
@@ -216,7 +213,7 @@ impl Call<'_> {
     }
 
     /// Whether all operands are as kernels read them: the errors of others are those of the operators one by one.
-    fn operands_fit(&self, rows: usize, count: usize) -> bool {
+    fn operands_fit(&self, rows: usize) -> bool {
         let as_x = |operand: &Tensor| {
             operand.device().same_device(self.x.device())
                 && operand.dtype() == self.x.dtype()
@@ -225,12 +222,7 @@ impl Call<'_> {
         };
         let data = self.weight.data();
         let whole_weight = data.layout().start_offset().is_multiple_of(VECTOR_BYTES);
-        let of_result = |residual: &Tensor| {
-            residual.elem_count() == rows * count
-                && residual.rank() == self.x.rank()
-                && residual.dims().last() == Some(&rows)
-                && residual.dims()[..residual.rank() - 1] == self.x.dims()[..self.x.rank() - 1]
-        };
+        let of_result = |residual: &Tensor| residual.dims() == self.result_dims(rows);
         whole_weight
             && as_x(self.x)
             && self.norm.is_none_or(|(norm, _)| as_x(norm))
@@ -284,11 +276,13 @@ impl Call<'_> {
         let kernel = format!("{kind}_fp8_{}", dtype.as_str());
         // SAFETY: the kernel's arguments: contiguous, of whole vectors, and of the shapes that were looked at.
         unsafe { launch(device, &FP8_WEIGHTS, &kernel, config, args)? };
+        Ok(plain(result, &self.result_dims(rows).into()))
+    }
+
+    /// x's, whose last is the number of rows of the product.
+    fn result_dims(&self, rows: usize) -> Vec<usize> {
         let mut dims = self.x.dims().to_vec();
-        let Some(last) = dims.last_mut() else {
-            bail!("{}: x is a scalar", self.name);
-        };
-        *last = rows;
-        Ok(plain(result, &dims.into()))
+        dims.splice(dims.len().saturating_sub(1).., [rows]);
+        dims
     }
 }

@@ -1,12 +1,12 @@
 //! Normalisation of groups of channels.
 
-use candle_core::{bail, CudaDevice, CudaStorage, DType, Device, IndexOp as _, Result, Tensor, D};
+use candle_core::{bail, CudaDevice, CudaStorage, DType, IndexOp as _, Result, Tensor, D};
 use candle_rocm_kernels::GROUP_NORM;
 use candle_rocm_runtime::DeviceRepr;
 
 use super::launch::{allocate, compute_units, grid, int, launch_of, Arg, THREADS};
 use super::node::{plain, result_of};
-use super::operands::{check_alike, empty, on_gpu, row_float, wide};
+use super::operands::{check_alike, empty, gpu, is_wide, on_gpu, row_float, wide, width};
 
 const NAME: &str = "group_norm";
 /// Work-items of a workgroup that holds a group, or a large part of one.
@@ -143,12 +143,7 @@ impl Norm {
 
     /// Whether vectors of 16 bytes lie within a channel, and are aligned.
     fn is_wide(&self, tensors: &[&Tensor]) -> bool {
-        let aligned = |tensor: &&Tensor| {
-            let size = tensor.dtype().size_in_bytes();
-            (self.spatial * size).is_multiple_of(16)
-                && (tensor.layout().start_offset() * size).is_multiple_of(16)
-        };
-        tensors.iter().all(aligned)
+        is_wide(self.spatial, tensors)
     }
 
     /// The parts of the groups of a forward pass (`GROUP_NORM_VECTORS` of the kernels).
@@ -210,7 +205,7 @@ impl Norm {
         weight: &Tensor,
         bias: Option<&Tensor>,
     ) -> Result<(CudaStorage, CudaStorage)> {
-        let device = gpu(x)?;
+        let device = gpu(NAME, x)?;
         let split = self.split(device, x);
         let problem = Problem {
             part: int(NAME, "elements of a part", split.part)?,
@@ -288,7 +283,7 @@ impl Norm {
 
     /// (2, samples, channels): the sums of dy * normed x, and of dy.
     fn channel_sums(&self, x: &Tensor, dy: &Tensor, stats: &Tensor, wide: bool) -> Result<Tensor> {
-        let device = gpu(x)?;
+        let device = gpu(NAME, x)?;
         let width = width(x.dtype(), wide);
         // Four vectors a thread before there are more threads.
         let threads = self.spatial.div_ceil(4 * width).next_power_of_two();
@@ -330,7 +325,7 @@ impl Norm {
         sums: &Tensor,
         wide: bool,
     ) -> Result<Tensor> {
-        let device = gpu(x)?;
+        let device = gpu(NAME, x)?;
         let part = THREADS as usize * AT_ONCE * width(x.dtype(), wide);
         let parts = self.length().div_ceil(part);
         let problem = Problem {
@@ -379,21 +374,5 @@ impl Norm {
             y = y.broadcast_add(&of_channel(bias)?)?;
         }
         y.reshape(x.shape())?.to_dtype(x.dtype())
-    }
-}
-
-/// Elements that a thread reads at once.
-fn width(dtype: DType, wide: bool) -> usize {
-    if wide {
-        16 / dtype.size_in_bytes()
-    } else {
-        1
-    }
-}
-
-fn gpu(x: &Tensor) -> Result<&CudaDevice> {
-    match x.device() {
-        Device::Cuda(device) => Ok(device),
-        other => bail!("{NAME}: x is on {:?}, not on a GPU", other.location()),
     }
 }

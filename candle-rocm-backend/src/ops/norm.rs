@@ -1,13 +1,15 @@
 //! LayerNorm and RMSNorm over the last dimension, of a tensor or of the sum of two.
 
-use candle_core::{bail, CudaDevice, CudaStorage, Device, Result, Tensor, D};
+use candle_core::{bail, CudaStorage, Result, Tensor, D};
 use candle_rocm_kernels::{FUSED_OPERATORS, REDUCE};
 
 use super::launch::{
     allocate, compute_units, grid, int, launch, row_grid, sums_dtype, Arg, THREADS,
 };
 use super::node::{plain, result_of};
-use super::operands::{check_float, check_same_shape, check_vector, empty, on_gpu, wide, Rows};
+use super::operands::{
+    check_float, check_same_shape, check_vector, empty, gpu, on_gpu, wide, Rows,
+};
 
 /// (x - mean) / sqrt(variance + eps) * weight + bias over the last dimension.
 ///
@@ -317,13 +319,6 @@ impl Norm {
             y = y.broadcast_add(&wide(bias)?)?;
         }
         y.to_dtype(dtype)
-    }
-}
-
-fn gpu<'a>(name: &str, x: &'a Tensor) -> Result<&'a CudaDevice> {
-    match x.device() {
-        Device::Cuda(device) => Ok(device),
-        other => bail!("{name}: x is on {:?}, not on a GPU", other.location()),
     }
 }
 

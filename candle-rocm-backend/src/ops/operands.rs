@@ -1,6 +1,6 @@
 //! What operators ask of their operands.
 
-use candle_core::{bail, DType, Device, Result, Shape, Tensor};
+use candle_core::{bail, CudaDevice, DType, Device, Result, Shape, Tensor};
 
 /// Rows of the last dimension.
 #[derive(Clone, Copy, Debug)]
@@ -119,5 +119,32 @@ pub(crate) fn row_float(operator: &str, x: &Tensor) -> Result<&'static str> {
     match x.dtype() {
         dtype @ (DType::F32 | DType::F16 | DType::BF16) => Ok(dtype.as_str()),
         other => bail!("{operator}: x is {other:?}: it must be f32, f16 or bf16"),
+    }
+}
+
+/// The GPU of an operand that [`on_gpu`] says is on one.
+pub(super) fn gpu<'a>(name: &str, x: &'a Tensor) -> Result<&'a CudaDevice> {
+    match x.device() {
+        Device::Cuda(device) => Ok(device),
+        other => bail!("{name}: x is on {:?}, not on a GPU", other.location()),
+    }
+}
+
+/// Whether rows of so many elements are read by 16 bytes in all of these.
+pub(super) fn is_wide(row: usize, tensors: &[&Tensor]) -> bool {
+    let aligned = |tensor: &&Tensor| {
+        let size = tensor.dtype().size_in_bytes();
+        (row * size).is_multiple_of(16)
+            && (tensor.layout().start_offset() * size).is_multiple_of(16)
+    };
+    tensors.iter().all(aligned)
+}
+
+/// Elements that a thread reads at once.
+pub(super) fn width(dtype: DType, wide: bool) -> usize {
+    if wide {
+        16 / dtype.size_in_bytes()
+    } else {
+        1
     }
 }

@@ -6,6 +6,20 @@ use candle_core::{DType, Device, Result, Tensor};
 use candle_rocm_backend::{runtime, DeviceExt as _, RuntimeKind};
 pub use candle_rocm_testing::random::Random;
 
+/// All that Candle's tensors have on a GPU.
+pub const DTYPES: [DType; 10] = [
+    DType::U8,
+    DType::U32,
+    DType::I16,
+    DType::I32,
+    DType::I64,
+    DType::BF16,
+    DType::F16,
+    DType::F32,
+    DType::F64,
+    DType::F8E4M3,
+];
+
 /// The GPU of the runtime that `CANDLE_ROCM_RUNTIME` names, or else the emulated one.
 pub fn device() -> Result<Device> {
     if std::env::var_os("CANDLE_ROCM_RUNTIME").is_none() {

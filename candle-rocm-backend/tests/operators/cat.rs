@@ -3,21 +3,8 @@
 use candle_core::{DType, Device, IndexOp as _, Result, Tensor, Var};
 use candle_rocm_backend::ops;
 
-use crate::common::{numbers, Random};
+use crate::common::{numbers, Random, DTYPES};
 use crate::devices;
-
-const DTYPES: [DType; 10] = [
-    DType::U8,
-    DType::U32,
-    DType::I16,
-    DType::I32,
-    DType::I64,
-    DType::BF16,
-    DType::F16,
-    DType::F32,
-    DType::F64,
-    DType::F8E4M3,
-];
 
 /// Whole numbers below 100, which every dtype has.
 fn small(seed: u64, dims: &[usize], dtype: DType, device: &Device) -> Result<Tensor> {

@@ -16,8 +16,12 @@ template <class T> using combined_t = typename combined<T>::type;
 
 template <class C, int N> __device__ __forceinline__ void combine(uint32_t op, C (&into)[N], const C (&values)[N]) {
     // NaN gives way to a number.
-    auto least = [](C a, C b) { return a != a || b < a ? b : a; };
-    auto most = [](C a, C b) { return a != a || b > a ? b : a; };
+    auto least = [](C a, C b) {
+        return a != a || b < a ? b : a;
+    };
+    auto most = [](C a, C b) {
+        return a != a || b > a ? b : a;
+    };
 #pragma unroll
     for (int i = 0; i < N; i++) {
         switch (op) {

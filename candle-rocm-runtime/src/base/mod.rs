@@ -1,5 +1,6 @@
 //! What everything else stands on: errors, element types, HIP's functions, CUDA's names, small tools.
 
+pub(crate) mod choice;
 pub mod cuda_names;
 pub mod dtype;
 pub(crate) mod dynamic_library;

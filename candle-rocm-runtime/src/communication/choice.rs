@@ -4,6 +4,7 @@ use std::str::FromStr;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use crate::base::choice;
 use crate::base::error::{Error, Result};
 
 /// The variable that says whose collectives run.
@@ -35,22 +36,14 @@ impl FromStr for CommChoice {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "own" => Ok(Self::Own),
-            "staged" => Ok(Self::Staged),
-            "library" => Ok(Self::Library),
-            "auto" | "" => Ok(Self::Auto),
-            _ => Err(Error::invalid(format!(
-                "{COMM_VARIABLE}={text}: the choices are own, staged, library and auto"
-            ))),
-        }
+        let choices = [
+            ("own", Self::Own),
+            ("staged", Self::Staged),
+            ("library", Self::Library),
+            ("auto", Self::Auto),
+        ];
+        choice::named(COMM_VARIABLE, text, &choices)
     }
-}
-
-/// The variable without blanks around it; empty where it is not set.
-fn text_of(variable: &str) -> String {
-    let text = std::env::var(variable).unwrap_or_default();
-    text.trim().to_owned()
 }
 
 impl CommChoice {
@@ -61,7 +54,7 @@ impl CommChoice {
     pub fn current() -> Result<Self> {
         static CHOICE: OnceLock<Result<CommChoice>> = OnceLock::new();
         CHOICE
-            .get_or_init(|| text_of(COMM_VARIABLE).parse())
+            .get_or_init(|| choice::text_of(COMM_VARIABLE).parse())
             .clone()
     }
 }
@@ -87,7 +80,7 @@ fn parse_timeout(text: &str) -> Result<Duration> {
 pub fn timeout() -> Result<Duration> {
     static TIMEOUT: OnceLock<Result<Duration>> = OnceLock::new();
     TIMEOUT
-        .get_or_init(|| parse_timeout(&text_of(TIMEOUT_VARIABLE)))
+        .get_or_init(|| parse_timeout(&choice::text_of(TIMEOUT_VARIABLE)))
         .clone()
 }
 

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 use std::sync::OnceLock;
 
+use crate::base::choice;
 use crate::base::error::{Error, Result};
 
 /// The variable that says who makes convolutions.
@@ -26,14 +27,12 @@ impl FromStr for ConvChoice {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "own" => Ok(Self::Own),
-            "library" => Ok(Self::Library),
-            "auto" | "" => Ok(Self::Auto),
-            _ => Err(Error::invalid(format!(
-                "{CONV_VARIABLE}={text}: the choices are own, library and auto"
-            ))),
-        }
+        let choices = [
+            ("own", Self::Own),
+            ("library", Self::Library),
+            ("auto", Self::Auto),
+        ];
+        choice::named(CONV_VARIABLE, text, &choices)
     }
 }
 
@@ -44,7 +43,8 @@ impl ConvChoice {
     /// The variable has another value.
     pub fn current() -> Result<Self> {
         static CHOICE: OnceLock<Result<ConvChoice>> = OnceLock::new();
-        let read = || std::env::var(CONV_VARIABLE).unwrap_or_default();
-        CHOICE.get_or_init(|| read().trim().parse()).clone()
+        CHOICE
+            .get_or_init(|| choice::text_of(CONV_VARIABLE).parse())
+            .clone()
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use super::gpu::Device;
+use crate::base::error::Result;
 use crate::runtime::Runtime;
 
 /// A value for each GPU of the process, by its number: made when first needed, then found without a lock. A process has
@@ -53,6 +54,23 @@ impl<T> PerDevice<T> {
                 Some(slot) => slot.get_or_init(make),
                 None => unreachable!("a device's number is below the runtime's count"),
             },
+        }
+    }
+}
+
+impl<T> PerDevice<Result<Option<T>>> {
+    /// What was made for this GPU, by `make` if it was not tried: a failure is kept, too.
+    ///
+    /// # Panics
+    /// As [`PerDevice::get_or_init`].
+    pub fn get_or_try(
+        &self,
+        device: &Device,
+        make: impl FnOnce() -> Result<Option<T>>,
+    ) -> Result<Option<&T>> {
+        match self.get_or_init(device, make) {
+            Ok(value) => Ok(value.as_ref()),
+            Err(error) => Err(error.clone()),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 use std::sync::OnceLock;
 
+use crate::base::choice;
 use crate::base::error::{Error, Result};
 
 /// The variable that says who multiplies matrices.
@@ -33,14 +34,12 @@ impl FromStr for GemmChoice {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "own" => Ok(Self::Own),
-            "library" => Ok(Self::Library),
-            "auto" | "" => Ok(Self::Auto),
-            _ => Err(Error::invalid(format!(
-                "{GEMM_VARIABLE}={text}: the choices are own, library and auto"
-            ))),
-        }
+        let choices = [
+            ("own", Self::Own),
+            ("library", Self::Library),
+            ("auto", Self::Auto),
+        ];
+        choice::named(GEMM_VARIABLE, text, &choices)
     }
 }
 
@@ -52,12 +51,7 @@ impl GemmChoice {
     pub fn current() -> Result<Self> {
         static CHOICE: OnceLock<Result<GemmChoice>> = OnceLock::new();
         CHOICE
-            .get_or_init(|| {
-                std::env::var(GEMM_VARIABLE)
-                    .unwrap_or_default()
-                    .trim()
-                    .parse()
-            })
+            .get_or_init(|| choice::text_of(GEMM_VARIABLE).parse())
             .clone()
     }
 }
@@ -96,10 +90,7 @@ impl Tuning {
             .get_or_init(|| match GemmChoice::current()? {
                 // There is nothing to choose.
                 GemmChoice::Library => Ok(Self::Off),
-                GemmChoice::Own | GemmChoice::Auto => std::env::var(TUNE_VARIABLE)
-                    .unwrap_or_default()
-                    .trim()
-                    .parse(),
+                GemmChoice::Own | GemmChoice::Auto => choice::text_of(TUNE_VARIABLE).parse(),
             })
             .clone()
     }

@@ -2,6 +2,10 @@
 //! process of its own.
 #![allow(dead_code)]
 
+pub mod number;
+
+use std::ffi::OsStr;
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -46,6 +50,25 @@ pub fn shared_library(folder: &Path, source: &str, flag: &str) -> PathBuf {
         .unwrap_or_else(|error| panic!("{compiler}: {error}"));
     assert!(status.success(), "compiling {}", source.display());
     path
+}
+
+/// A library of [`shared_library`] that counts what it is asked for, in `stand_in_calls`.
+pub struct StandIn<C>(libloading::Library, PhantomData<C>);
+
+impl<C: Copy> StandIn<C> {
+    /// The library of this file, whose counts are a `C`.
+    pub fn load(path: impl AsRef<OsStr>) -> Self {
+        // SAFETY: the stand-in has no initialisers.
+        Self(
+            unsafe { libloading::Library::new(path) }.unwrap(),
+            PhantomData,
+        )
+    }
+
+    pub fn counts(&self) -> C {
+        // SAFETY: the library's variable of this name, of this layout.
+        unsafe { **self.0.get::<*const C>(b"stand_in_calls").unwrap() }
+    }
 }
 
 /// What so many bytes take of a context's pool, which shares memory out in blocks where it keeps any.

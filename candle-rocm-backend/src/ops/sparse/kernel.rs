@@ -2,12 +2,13 @@
 
 use std::sync::OnceLock;
 
-use candle_core::{bail, CudaDevice, CudaStorage, DType, Device, Result, Tensor};
+use candle_core::{CudaDevice, CudaStorage, DType, Result, Tensor};
 use candle_rocm_kernels::SPARSE;
 use candle_rocm_runtime::{DeviceRepr, LaunchConfig};
 
 use super::super::launch::{allocate, grid, int, launch_of, Arg, THREADS};
 use super::super::node::plain;
+use super::super::operands::{gpu, is_wide, width};
 use super::super::sort::argsort;
 use super::pattern::{Pattern, NAME};
 
@@ -62,7 +63,7 @@ impl Pattern {
 
     /// The matrix with these values by contiguous rows.
     pub(super) fn product(&self, values: &Tensor, dense: &Tensor) -> Result<CudaStorage> {
-        let device = gpu(dense)?;
+        let device = gpu(NAME, dense)?;
         let across = dense.elem_count() / self.inner;
         let (values, wide) = (values.contiguous()?, is_wide(across, &[dense]));
         let dtype = dense.dtype();
@@ -98,7 +99,7 @@ impl Pattern {
 
     /// For each value the product of its rows of the result's gradient and of `dense`.
     pub(super) fn sampled(&self, gradient: &Tensor, dense: &Tensor) -> Result<CudaStorage> {
-        let device = gpu(dense)?;
+        let device = gpu(NAME, dense)?;
         let across = dense.elem_count() / self.inner;
         let wide = is_wide(across, &[gradient, dense]);
         let vectors = across.div_ceil(width(dense.dtype(), wide));
@@ -129,13 +130,13 @@ impl Pattern {
         }
         let order = argsort(&self.columns, true)?;
         let sorted = self.columns.index_select(&order, 0)?;
-        let mut both = allocate(gpu(&order)?, DType::U32, 2 * self.stored)?;
+        let mut both = allocate(gpu(NAME, &order)?, DType::U32, 2 * self.stored)?;
         let memory = Memory {
             columns: Some(&order),
             ..Memory::default()
         };
         let config = grid(self.stored.div_ceil(THREADS as usize), 1, THREADS)?;
-        let (device, problem) = (gpu(&order)?, self.problem());
+        let (device, problem) = (gpu(NAME, &order)?, self.problem());
         let kernel = "sparse_transposed_u32";
         // SAFETY: the order has a place for each stored number, and the kernel leaves two numbers for each.
         unsafe { self.launch(device, kernel, config, problem, &memory, &mut both) }?;
@@ -197,7 +198,7 @@ pub(super) fn offsets(rows: &Tensor, count: usize) -> Result<Tensor> {
     if rows.elem_count() == 0 {
         return Tensor::zeros(count + 1, DType::U32, rows.device());
     }
-    let device = gpu(rows)?;
+    let device = gpu(NAME, rows)?;
     let mut result = allocate(device, DType::U32, count + 1)?;
     let problem = Problem {
         rows: count as u64,
@@ -215,30 +216,4 @@ pub(super) fn offsets(rows: &Tensor, count: usize) -> Result<Tensor> {
     // SAFETY: the kernel's argument; a number for each row, and one more.
     unsafe { launch_of(device, &SPARSE, kernel, config, memory, argument) }?;
     Ok(plain(result, &(count + 1).into()))
-}
-
-/// Whether rows of so many elements are read by 16 bytes.
-fn is_wide(across: usize, tensors: &[&Tensor]) -> bool {
-    let aligned = |tensor: &&Tensor| {
-        let size = tensor.dtype().size_in_bytes();
-        (across * size).is_multiple_of(16)
-            && (tensor.layout().start_offset() * size).is_multiple_of(16)
-    };
-    tensors.iter().all(aligned)
-}
-
-/// Elements that a thread reads at once.
-fn width(dtype: DType, wide: bool) -> usize {
-    if wide {
-        16 / dtype.size_in_bytes()
-    } else {
-        1
-    }
-}
-
-fn gpu(x: &Tensor) -> Result<&CudaDevice> {
-    match x.device() {
-        Device::Cuda(device) => Ok(device),
-        other => bail!("{NAME}: x is on {:?}, not on a GPU", other.location()),
-    }
 }

@@ -53,10 +53,7 @@ static LIBRARIES: PerDevice<Result<Option<MiOpen>>> = PerDevice::new();
 /// # Errors
 /// The choice is senseless, or it is `library` and there is none.
 pub(super) fn of(device: &Arc<Device>) -> Result<Option<&'static MiOpen>> {
-    match LIBRARIES.get_or_init(device, || select(device)) {
-        Ok(library) => Ok(library.as_ref()),
-        Err(error) => Err(error.clone()),
-    }
+    LIBRARIES.get_or_try(device, || select(device))
 }
 
 fn select(device: &Arc<Device>) -> Result<Option<MiOpen>> {

@@ -217,10 +217,7 @@ static LIBRARIES: PerDevice<Result<Option<HipblasLt>>> = PerDevice::new();
 /// # Errors
 /// The choice is senseless; the library that the user named cannot be loaded, or any does not start.
 pub(crate) fn of(device: &Arc<Device>) -> Result<Option<&'static HipblasLt>> {
-    match LIBRARIES.get_or_init(device, || select(device)) {
-        Ok(library) => Ok(library.as_ref()),
-        Err(error) => Err(error.clone()),
-    }
+    LIBRARIES.get_or_try(device, || select(device))
 }
 
 fn select(device: &Arc<Device>) -> Result<Option<HipblasLt>> {

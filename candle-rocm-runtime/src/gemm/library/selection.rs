@@ -21,17 +21,13 @@ static LIBRARIES: PerDevice<Result<Option<Library>>> = PerDevice::new();
 /// # Errors
 /// The choice is senseless, or it is `library` and there is none.
 pub(in crate::gemm) fn of(device: &Arc<Device>) -> Result<Option<&'static Library>> {
-    let library = LIBRARIES.get_or_init(device, || {
+    LIBRARIES.get_or_try(device, || {
         let library = select(device);
         if let Ok(Some(_)) = library {
             device.streams().at_end(release_handle);
         }
         library
-    });
-    match library {
-        Ok(library) => Ok(library.as_ref()),
-        Err(error) => Err(error.clone()),
-    }
+    })
 }
 
 /// A stream is about to be destroyed.

@@ -80,6 +80,20 @@ impl Cache {
         self.lines.get_mut(&line).map(|line| &mut **line)
     }
 
+    /// The bytes of a line that is here, if it has those that are wanted; one that `is_gone` has none.
+    pub fn hit(
+        &mut self,
+        line: u64,
+        wanted: u128,
+        is_gone: impl FnOnce() -> bool,
+    ) -> Option<Bytes> {
+        let line = self.get(line)?;
+        if is_gone() {
+            line.valid = 0;
+        }
+        (wanted & !line.valid == 0).then_some(line.bytes)
+    }
+
     /// The line of an address, made if it is not here; and one that had to go for it, if one had to.
     pub fn entry(&mut self, line: u64, draw: &mut Draw) -> (&mut Line, Option<(u64, Box<Line>)>) {
         let mut gone = None;

@@ -173,14 +173,8 @@ impl Hierarchy {
         let to = line + (u64::from(to) / own + 1) * own;
         let whole = bits(line, from.max(window.0), to.min(window.1));
         let dropped = self.draw.below(KEPT) == 0;
-        let cache = self.near(site, scalar);
-        if let Some(line) = cache.get(line) {
-            if dropped {
-                line.valid = 0;
-            }
-            if wanted & !line.valid == 0 {
-                return line.bytes;
-            }
+        if let Some(bytes) = self.near(site, scalar).hit(line, wanted, || dropped) {
+            return bytes;
         }
         let bytes = self.of_array(line, whole, window, site, hits);
         let mut draw = self.draw.clone();
@@ -218,14 +212,9 @@ impl Hierarchy {
             return self.of_second(line, wanted, window, site, hits);
         }
         let whole = bits(line, window.0, window.1);
-        let cache = &mut self.array[site.array as usize];
-        if let Some(line) = cache.get(line) {
-            if self.draw.below(KEPT) == 0 {
-                line.valid = 0;
-            }
-            if wanted & !line.valid == 0 {
-                return line.bytes;
-            }
+        let (cache, draw) = (&mut self.array[site.array as usize], &mut self.draw);
+        if let Some(bytes) = cache.hit(line, wanted, || draw.below(KEPT) == 0) {
+            return bytes;
         }
         let bytes = self.of_second(line, whole, window, site, hits);
         let (kept, _) = self.array[site.array as usize].entry(line, &mut self.draw);
@@ -259,10 +248,8 @@ impl Hierarchy {
                 line.valid = 0;
             }
         }
-        if let Some(line) = self.second[xcd].get(line) {
-            if wanted & !line.valid == 0 {
-                return line.bytes;
-            }
+        if let Some(bytes) = self.second[xcd].hit(line, wanted, || false) {
+            return bytes;
         }
         let whole = bits(line, window.0, window.1);
         let bytes = self.of_memory(line, whole);
