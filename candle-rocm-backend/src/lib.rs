@@ -11,6 +11,7 @@
 //! - [`ops`]: operators that Candle makes of several kernels, each in one, with gradients;
 //! - [`optim`]: optimisers whose step is one launch for many tensors;
 //! - [`fp8`], [`grouped`], [`moe`]: products of FP8 with scales, of rows that belong to groups, and mixtures of experts;
+//! - [`communication`]: what the ranks of a program, each a GPU, exchange of tensors;
 //! - [`specialised`]: their kernels compiled at run time for the shapes that a program has;
 //! - [`graph`]: a step of a program captured once, such as a language model's for one token, and run by one launch;
 //! - [`profile`]: what ran on the GPU and for how long, as a table or as a trace;
@@ -44,6 +45,7 @@
 //! `rocm = ["candle-core/cuda", "candle-nn/cuda", "candle-transformers/cuda", "dep:candle-rocm-backend"]`.
 
 mod candle;
+pub mod communication;
 pub mod doctor;
 pub mod fp8;
 pub mod graph;

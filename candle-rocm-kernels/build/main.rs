@@ -8,6 +8,7 @@ mod families;
 mod launches;
 mod lists;
 mod modules;
+mod moves;
 mod numbers;
 mod split_rows;
 mod structs;
@@ -51,6 +52,7 @@ fn run() -> Result<(), Failures> {
     let contents = Contents::new(vec![kernels.clone()]);
     let sources = compile::sources(&kernels, &contents).map_err(failed)?;
     launches::write(&sources, &kernels, &out).map_err(failed)?;
+    moves::write(&sources, &kernels, &out).map_err(failed)?;
     modules::write(&sources, &out).map_err(failed)?;
 
     // docs.rs has no GPU compiler either.

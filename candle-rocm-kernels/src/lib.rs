@@ -37,6 +37,7 @@ pub mod scan;
 pub mod skinny;
 pub mod split;
 pub mod split_rows;
+pub mod symbols;
 pub mod upcast;
 
 // Public here before there was a crate of them.
@@ -114,6 +115,11 @@ impl Module {
     /// The kernel file's name without its extension, such as `affine`.
     pub fn name(&self) -> &'static str {
         self.name
+    }
+
+    /// The name that a kernel has in the code object: see [`symbols`].
+    pub fn symbol<'a>(&self, kernel: &'a str) -> std::borrow::Cow<'a, str> {
+        symbols::symbol(self.name, kernel)
     }
 
     /// What Candle hands to `CudaContext::load_module`: under this crate's upstream name PTX text,

@@ -13,7 +13,7 @@ use candle_rocm_runtime::{
 };
 use common::{context, in_process, on_each_device, probe};
 
-const KERNEL: &str = "is_u32_f32";
+const KERNEL: &str = "is_u32_u32";
 const ROWS: usize = 32_000;
 const IDS: usize = 8;
 /// The eighth is past the last row.

@@ -38,8 +38,10 @@ pub mod models;
 mod cache;
 mod chained;
 mod linear;
+mod parallel;
 mod rotary;
 mod session;
+mod source;
 mod transformer;
 mod weights;
 
@@ -47,5 +49,6 @@ pub use cache::Cache;
 pub use linear::Linear;
 pub use rotary::Frequencies;
 pub use session::Session;
+pub use source::{Checkpoint, Part, Source};
 pub use transformer::Transformer;
 pub use weights::{Layer, Shape};

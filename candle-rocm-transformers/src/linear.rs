@@ -202,6 +202,16 @@ impl State {
         }
     }
 
+    /// This state and `product`, and the `next` norm of the sum.
+    pub(crate) fn plus(&self, product: &Tensor, next: Norm) -> Result<Self> {
+        let Norm { weight, epsilon } = next;
+        let (x, normed) = ops::add_rms_norm(product, &self.x, weight, epsilon)?;
+        Ok(Self {
+            x,
+            normed: Some(normed),
+        })
+    }
+
     /// SwiGLU of such products, of gates and of what they are for, as far as it is one kernel with them.
     pub(crate) fn gated(&self, norm: Norm, products: &[Linear]) -> Result<Gated> {
         Ok(match (&self.normed, products) {
@@ -267,6 +277,18 @@ impl Linear {
         }
     }
 
+    /// The product with what a gated layer has.
+    pub(crate) fn of_gated(&self, gated: Gated) -> Result<Tensor> {
+        match (&self.weight, gated) {
+            (Weight::Fp8(weight), Gated::Packed(packed)) if !takes_as_is(&packed)? => {
+                let input = fp8::swiglu_cast_per_token(&packed, ScaleFormat::F32)?;
+                self.product_of_cast(&input, weight, None, packed.dtype())
+            }
+            (_, Gated::Packed(packed)) => self.forward(&ops::swiglu_packed(&packed)?),
+            (_, Gated::Activated(input)) => self.forward(&input),
+        }
+    }
+
     /// x + the product with `input`. Of few rows the sum is made by the product, and the next one norms it; of more, and of
     /// quantised weights, the sum and the `next` norm are one launch.
     pub(crate) fn add_to(&self, x: &Tensor, input: &Tensor, next: Norm) -> Result<State> {
@@ -283,12 +305,11 @@ impl Linear {
                 normed: None,
             }),
             _ => {
-                let Norm { weight, epsilon } = next;
-                let (x, normed) = ops::add_rms_norm(&self.forward(input)?, x, weight, epsilon)?;
-                Ok(State {
-                    x,
-                    normed: Some(normed),
-                })
+                let state = State {
+                    x: x.clone(),
+                    normed: None,
+                };
+                state.plus(&self.forward(input)?, next)
             }
         }
     }

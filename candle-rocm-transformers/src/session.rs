@@ -1,6 +1,6 @@
 //! Sequences that are continued.
 
-use candle_core::{bail, DType, Device, Result, Tensor, D};
+use candle_core::{bail, DType, Device, Result, Tensor};
 use candle_rocm_backend::graph::{self, Enqueued, Input, Step};
 
 use crate::cache::Cache;
@@ -28,6 +28,8 @@ pub struct Session {
     one: Tensor,
     /// What was chosen, by position: (batch, capacity + 1).
     chosen: Tensor,
+    /// Whether steps are captured, once that is known; of ranks at all or at none.
+    captures: Option<bool>,
     step: Option<Step<Tensor>>,
     greedy_step: Option<Step<Tensor>>,
 }
@@ -50,6 +52,7 @@ impl Session {
             position: Input::new(&zeros)?,
             one: Tensor::ones(batch, DType::U32, &device)?,
             chosen: Tensor::zeros((batch, capacity + 1), DType::U32, &device)?,
+            captures: None,
             step: None,
             greedy_step: None,
         })
@@ -108,8 +111,8 @@ impl Session {
             .forward(tokens, position, Place::At(self.length), &self.cache)?;
         self.length += steps;
         self.set_position(self.length)?;
-        self.tokens.set(&logits.argmax(D::Minus1)?)?;
-        Ok(logits)
+        self.tokens.set(&self.model.likeliest(&logits)?)?;
+        self.model.all_logits(logits)
     }
 
     /// Reads one token of each sequence, and gives the logits after it, as [`Session::prompt`]. The next call writes over
@@ -128,19 +131,36 @@ impl Session {
         if let Some(step) = &self.step {
             return Ok(step.run()?.clone());
         }
-        let device = self.model.device();
-        if !graph::are_on(device)? {
-            return self.forward();
+        if !self.captures()? {
+            return self.all_logits();
         }
-        let (logits, step) = Step::capture(device, || self.forward())?;
-        if graph::is_to_be_compared(device)? {
+        let device = self.model.device();
+        let (logits, step) = Step::capture(device, || self.all_logits())?;
+        if self.is_to_be_compared()? {
             let position = self.position.tensor().copy()?;
-            if !self.is_right(&step, tokens, &position, &logits, Self::forward)? {
+            if !self.is_right(&step, tokens, &position, &logits, Self::all_logits)? {
+                self.captures = Some(false);
                 return Ok(logits);
             }
         }
         self.step = Some(step);
         Ok(logits)
+    }
+
+    fn captures(&mut self) -> Result<bool> {
+        if let Some(known) = self.captures {
+            return Ok(known);
+        }
+        let are_on = graph::are_on(self.model.device())?;
+        let captures = self.model.holds_everywhere(are_on)?;
+        self.captures = Some(captures);
+        Ok(captures)
+    }
+
+    /// Whether a captured step is to be compared, of ranks at one at least.
+    fn is_to_be_compared(&self) -> Result<bool> {
+        let is_right = !graph::is_to_be_compared(self.model.device())?;
+        Ok(!self.model.holds_everywhere(is_right)?)
     }
 
     /// Whether a captured step computes what `step` computes that is called: after other tokens, and after `tokens`, which
@@ -165,12 +185,21 @@ impl Session {
         set(&others)?;
         let is_right = graph::agree(STEP, &found, &step(self)?)?;
         set(tokens)?;
-        if is_right && graph::agree(STEP, captured.run()?, logits)? {
-            return Ok(true);
+        // Ranks make the same calls, whatever each has found.
+        if self.model.holds_everywhere(is_right)? {
+            let is_right = graph::agree(STEP, captured.run()?, logits)?;
+            if self.model.holds_everywhere(is_right)? {
+                return Ok(true);
+            }
         }
         set(tokens)?;
         step(self)?;
         Ok(false)
+    }
+
+    /// The logits of all tokens after the next step's.
+    fn all_logits(&self) -> Result<Tensor> {
+        self.model.all_logits(self.forward()?)
     }
 
     /// The logits after the next step's tokens, which are at its position.
@@ -226,11 +255,11 @@ impl Session {
             step.run()?;
             return Ok(());
         }
-        let device = self.model.device();
-        if !graph::are_on(device)? {
+        if !self.captures()? {
             return self.go_on().map(drop);
         }
-        let compared = match graph::is_to_be_compared(device)? {
+        let device = self.model.device();
+        let compared = match self.is_to_be_compared()? {
             true => Some((
                 self.tokens.tensor().to_vec1::<u32>()?,
                 self.position.tensor().copy()?,
@@ -240,6 +269,7 @@ impl Session {
         let (logits, step) = Step::capture(device, || self.go_on())?;
         if let Some((tokens, position)) = compared {
             if !self.is_right(&step, &tokens, &position, &logits, Self::go_on)? {
+                self.captures = Some(false);
                 return Ok(());
             }
         }
@@ -250,7 +280,7 @@ impl Session {
     /// Reads the next step's tokens, and makes the likeliest after them the next step's. Gives the logits.
     fn go_on(&self) -> Result<Tensor> {
         let logits = self.forward()?;
-        self.tokens.set(&logits.argmax(D::Minus1)?)?;
+        self.tokens.set(&self.model.likeliest(&logits)?)?;
         self.position.set(&(self.position.tensor() + &self.one)?)?;
         self.note()?;
         Ok(logits)

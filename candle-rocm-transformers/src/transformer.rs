@@ -1,12 +1,16 @@
 //! The decoder that LLaMA and its descendants are: norms before attention and before a gated layer, both added to what
 //! they read.
 
-use candle_core::{bail, DType, Device, Result, Tensor};
+use std::sync::Arc;
+
+use candle_core::{bail, DType, Device, Result, Tensor, D};
+use candle_rocm_backend::communication::Rank;
 use candle_rocm_backend::ops::{CompletionCounters, KvCache, Rotary, Scores};
 
 use crate::cache::Cache;
 use crate::chained;
-use crate::linear::{Linear, Norm, State};
+use crate::linear::{Gated, Linear, Norm, State};
+use crate::parallel::Parallel;
 use crate::rotary::Frequencies;
 use crate::weights::{Layer, Shape, Weights};
 
@@ -18,6 +22,8 @@ pub struct Transformer {
     chained: bool,
     /// Of keys and values.
     cache_dtype: DType,
+    /// Where the weights are a rank's part.
+    parallel: Option<Parallel>,
 }
 
 /// Where the queries of a step are.
@@ -68,6 +74,26 @@ impl Transformer {
             chained: chained::is_possible(&weights),
             cache_dtype: default_cache_dtype(&weights),
             weights,
+            parallel: None,
+        })
+    }
+
+    /// The same as a rank's part of a model of so many tokens.
+    pub(crate) fn of_rank(self, rank: Arc<Rank>, vocabulary: usize) -> Result<Self> {
+        let parallel = Some(Parallel::new(rank, vocabulary)?);
+        let shape = Shape {
+            vocabulary,
+            ..self.weights.shape
+        };
+        Ok(Self {
+            parallel,
+            // Its products end in sums of this rank's part.
+            chained: false,
+            weights: Weights {
+                shape,
+                ..self.weights
+            },
+            ..self
         })
     }
 
@@ -94,6 +120,7 @@ impl Transformer {
         Ok(Self {
             chained: false,
             cache_dtype: self.cache_dtype,
+            parallel: self.parallel.clone(),
             weights: Weights {
                 layers: layers.collect::<Result<_>>()?,
                 ..weights.clone()
@@ -101,7 +128,7 @@ impl Transformer {
         })
     }
 
-    /// Sizes.
+    /// Sizes; of a rank the vocabulary's is the model's, and heads are its own.
     pub fn shape(&self) -> &Shape {
         &self.weights.shape
     }
@@ -171,7 +198,8 @@ impl Transformer {
         layers.filter_map(inner).max().unwrap_or(0)
     }
 
-    /// The logits after the last of `tokens`, (batch, steps) of u32: (batch, vocabulary) of f32. `position`, u32 of shape
+    /// The logits after the last of `tokens`, (batch, steps) of u32: (batch, vocabulary) of f32, or of a rank those of its part
+    /// of the vocabulary. `position`, u32 of shape
     /// (batch), is how many tokens came before.
     pub(crate) fn forward(
         &self,
@@ -182,7 +210,11 @@ impl Transformer {
     ) -> Result<Tensor> {
         let (batch, steps) = tokens.dims2()?;
         let weights = &self.weights;
-        let x = weights.embedding.index_select(&tokens.flatten_all()?, 0)?;
+        let tokens = tokens.flatten_all()?;
+        let x = match &self.parallel {
+            Some(parallel) => parallel.embed(&weights.embedding, &tokens)?,
+            None => weights.embedding.index_select(&tokens, 0)?,
+        };
         if self.chained && batch * steps == 1 {
             return chained::forward(weights, x, position, cache);
         }
@@ -194,13 +226,16 @@ impl Transformer {
             let attention = self.attention(layer, &qkv, position, place, keys)?;
             let attention = attention.reshape((batch * steps, ()))?;
             let gated_norm = self.norm_of(&layer.gated_norm);
-            state = layer.output.add_to(&state.x, &attention, gated_norm)?;
+            state = self.add(
+                &layer.output,
+                &state,
+                Gated::Activated(attention),
+                gated_norm,
+            )?;
             let gated = state.gated(gated_norm, &layer.gate_up)?;
             let next = weights.layers.get(n + 1);
             let next = next.map_or(&weights.norm, |next| &next.attention_norm);
-            state = layer
-                .down
-                .add_gated_to(&state.x, gated, self.norm_of(next))?;
+            state = self.add(&layer.down, &state, gated, self.norm_of(next))?;
         }
         let last = |x: Tensor| {
             let last = x
@@ -215,6 +250,38 @@ impl Transformer {
         let head = std::slice::from_ref(&weights.head);
         let logits = state.products(self.norm_of(&weights.norm), head)?;
         logits.to_dtype(DType::F32)
+    }
+
+    /// The state and a product with `input`, which of ranks is a sum over them, and the `next` norm.
+    fn add(&self, product: &Linear, state: &State, input: Gated, next: Norm) -> Result<State> {
+        match &self.parallel {
+            None => product.add_gated_to(&state.x, input, next),
+            Some(parallel) => state.plus(&parallel.sum(&product.of_gated(input)?)?, next),
+        }
+    }
+
+    /// The logits of all tokens, of what [`Transformer::forward`] gives.
+    pub(crate) fn all_logits(&self, logits: Tensor) -> Result<Tensor> {
+        match &self.parallel {
+            Some(parallel) => parallel.logits(&logits),
+            None => Ok(logits),
+        }
+    }
+
+    /// The likeliest tokens, u32 of shape (batch), of what [`Transformer::forward`] gives.
+    pub(crate) fn likeliest(&self, logits: &Tensor) -> Result<Tensor> {
+        match &self.parallel {
+            Some(parallel) => parallel.likeliest(logits),
+            None => logits.argmax(D::Minus1),
+        }
+    }
+
+    /// Whether something holds here and, of a rank, everywhere.
+    pub(crate) fn holds_everywhere(&self, holds: bool) -> Result<bool> {
+        match &self.parallel {
+            Some(parallel) => parallel.holds_everywhere(holds),
+            None => Ok(holds),
+        }
     }
 
     fn norm_of<'a>(&self, weight: &'a Tensor) -> Norm<'a> {

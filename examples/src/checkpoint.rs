@@ -124,7 +124,7 @@ impl Weights {
     }
 }
 
-fn weight_files(folder: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn weight_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let single = folder.join("model.safetensors");
     if single.is_file() {
         return Ok(vec![single]);

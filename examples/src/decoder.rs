@@ -55,11 +55,11 @@ pub fn load(
 
 #[cfg(feature = "rocm")]
 mod sessions {
+    use std::sync::Arc;
+
     use anyhow::Context as _;
     use candle_core::Tensor;
-    use candle_nn::VarBuilder;
     use candle_rocm_transformers::models::{mistral, qwen2, qwen3};
-    use candle_rocm_transformers::Transformer;
     use serde::de::DeserializeOwned;
     use serde_json::Value;
 
@@ -69,7 +69,7 @@ mod sessions {
     use crate::launches::Launches;
     use crate::llama_config;
     use crate::model_code::ModelCode;
-    use crate::session;
+    use crate::{parallel, session};
 
     /// A model and its cache.
     pub struct Decoder {
@@ -108,18 +108,35 @@ mod sessions {
         let asked = asked.context("candle-rocm-transformers runs it")?;
         normalise(&mut json, context).with_context(|| file.clone())?;
         let vocabulary = number(&json, "vocab_size")?;
-        let weights = Weights::from_folder(path, dtype, device, progress)?.into_var_builder();
-        let model = match family {
-            "mistral" => of(json, weights, mistral::load),
-            "qwen2" => of(json, weights, qwen2::load),
-            "qwen3" => of(json, weights, qwen3::load),
-            other => bail!("{file}: a model of type `{other}`"),
+        let session = match asked.gpus {
+            Some(gpus) => {
+                let (folder, family) = (path.to_path_buf(), family.to_owned());
+                let load: parallel::LoadRank = Arc::new(move |rank| {
+                    let weights = &parallel::checkpoint(&folder, dtype, &rank.device())?;
+                    let model = match &*family {
+                        "mistral" => mistral::load_rank(weights, &config(&json)?, rank),
+                        "qwen2" => qwen2::load_rank(weights, &config(&json)?, rank),
+                        "qwen3" => qwen3::load_rank(weights, &config(&json)?, rank),
+                        other => bail!("{file}: a model of type `{other}`"),
+                    };
+                    model.with_context(|| folder.display().to_string())
+                });
+                parallel::sequence(gpus, device, asked, &load)?
+            }
+            None => {
+                let weights = Weights::from_folder(path, dtype, device, progress)?;
+                let weights = weights.into_var_builder();
+                let model = match family {
+                    "mistral" => mistral::load(weights, &config(&json)?),
+                    "qwen2" => qwen2::load(weights, &config(&json)?),
+                    "qwen3" => qwen3::load(weights, &config(&json)?),
+                    other => bail!("{file}: a model of type `{other}`"),
+                };
+                session::Sequence::new(model.with_context(|| path.display().to_string())?, asked)?
+            }
         };
         Ok(Decoder {
-            session: session::Sequence::new(
-                model.with_context(|| path.display().to_string())?,
-                asked,
-            )?,
+            session,
             limits: Limits {
                 context: asked.capacity,
                 vocabulary,
@@ -128,14 +145,8 @@ mod sessions {
         })
     }
 
-    /// Reads the configuration, and the weights by it.
-    fn of<C: DeserializeOwned>(
-        json: Value,
-        weights: VarBuilder,
-        load: impl Fn(VarBuilder, &C) -> candle_core::Result<Transformer>,
-    ) -> Result<Transformer> {
-        let config: C = serde_json::from_value(json).context("config.json")?;
-        Ok(load(weights, &config)?)
+    fn config<C: DeserializeOwned>(json: &Value) -> Result<C> {
+        serde_json::from_value(json.clone()).context("config.json")
     }
 
     /// What files leave out or write in another way, as the configurations have it.

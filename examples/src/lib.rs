@@ -28,6 +28,8 @@ pub mod launches;
 pub mod llama;
 mod llama_config;
 pub mod model_code;
+#[cfg(feature = "rocm")]
+mod parallel;
 mod precision;
 pub mod quantized_llama;
 #[cfg(feature = "rocm")]

@@ -2,8 +2,10 @@
 //! candle-transformers'.
 
 use std::path::Path;
+#[cfg(feature = "rocm")]
+use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{ensure, Context, Result};
 use candle_core::{DType, Device, Tensor};
 use candle_transformers::models::llama as candle_llama;
 
@@ -13,7 +15,7 @@ use crate::gguf;
 use crate::launches::Launches;
 use crate::model_code::{ModelArgs, SessionArgs};
 #[cfg(feature = "rocm")]
-use crate::session;
+use crate::{parallel, session};
 
 pub use crate::llama_config::parse_config;
 
@@ -57,6 +59,11 @@ pub fn load_as(
     progress: &Progress,
 ) -> Result<Llama> {
     if path.is_file() {
+        ensure!(
+            args.gpus.unwrap_or(1) == 1,
+            "{}: --gpus: the example `quantized-llama` runs such files on several",
+            path.display()
+        );
         let (config, end_of_text, weights) = gguf::load(path, dtype, device, progress)?;
         return Llama::new(config, end_of_text, weights, args, dtype, device);
     }
@@ -64,8 +71,58 @@ pub fn load_as(
     let file = path.join("config.json");
     let end_of_text = end_of_text(path, &json)?;
     let config = parse_config(&json).with_context(|| file.display().to_string())?;
+    let sizes = Sizes::of(&config, end_of_text, args, dtype, device)?;
+    #[cfg(feature = "rocm")]
+    if let Some((session, gpus)) = sizes.session.and_then(|it| Some((it, it.gpus?))) {
+        let (folder, of_rank) = (path.to_path_buf(), config.clone());
+        let load: parallel::LoadRank = Arc::new(move |rank| {
+            let weights = parallel::checkpoint(&folder, dtype, &rank.device())?;
+            Ok(candle_rocm_transformers::models::llama::load_rank(
+                &weights, &of_rank, rank,
+            )?)
+        });
+        let sequence = parallel::sequence(gpus, device, session, &load)?;
+        return Ok(Llama {
+            network: Network::Session(Box::new(sequence)),
+            config,
+            device: device.clone(),
+            limits: sizes.limits,
+        });
+    }
     let weights = Weights::from_folder(path, dtype, device, progress)?;
-    Llama::new(config, end_of_text, weights, args, dtype, device)
+    Llama::of(config, sizes, weights, dtype, device)
+}
+
+/// What a session is to be, and what the model allows.
+struct Sizes {
+    session: Option<SessionArgs>,
+    limits: Limits,
+}
+
+impl Sizes {
+    fn of(
+        config: &candle_llama::Config,
+        end_of_text: Vec<u32>,
+        args: &ModelArgs,
+        dtype: DType,
+        device: &Device,
+    ) -> Result<Self> {
+        let session = args.session(
+            config.max_position_embeddings,
+            config.hidden_size / config.num_attention_heads,
+            dtype,
+            device,
+        )?;
+        let context = session.map_or(config.max_position_embeddings, |session| session.capacity);
+        Ok(Self {
+            session,
+            limits: Limits {
+                context,
+                vocabulary: config.vocab_size,
+                end_of_text,
+            },
+        })
+    }
 }
 
 impl Llama {
@@ -77,26 +134,26 @@ impl Llama {
         dtype: DType,
         device: &Device,
     ) -> Result<Self> {
+        let sizes = Sizes::of(&config, end_of_text, args, dtype, device)?;
+        Self::of(config, sizes, weights, dtype, device)
+    }
+
+    fn of(
+        config: candle_llama::Config,
+        sizes: Sizes,
+        weights: Weights,
+        dtype: DType,
+        device: &Device,
+    ) -> Result<Self> {
         // candle's constructor panics on a missing tensor of a layer; this reports it.
         for (name, shape) in expected_tensors(&config) {
             weights.get(&name, &shape)?;
         }
-        let session = args.session(
-            config.max_position_embeddings,
-            config.hidden_size / config.num_attention_heads,
-            dtype,
-            device,
-        )?;
-        let limits = Limits {
-            context: session.map_or(config.max_position_embeddings, |session| session.capacity),
-            vocabulary: config.vocab_size,
-            end_of_text,
-        };
         Ok(Self {
-            network: network(&config, weights, session, dtype, device)?,
+            network: network(&config, weights, sizes.session, dtype, device)?,
             config,
             device: device.clone(),
-            limits,
+            limits: sizes.limits,
         })
     }
 

@@ -35,6 +35,9 @@ pub struct ModelArgs {
     /// where weights are quantised and on a GPU; else the activations']
     #[arg(long, value_enum, value_name = "TYPE")]
     pub cache_dtype: Option<Precision>,
+    /// GPUs that share the model, each with its part of every layer, with the code of rocm [default: 1]
+    #[arg(long, value_name = "N")]
+    pub gpus: Option<usize>,
 }
 
 /// What a session of candle-rocm-transformers is to be.
@@ -46,6 +49,8 @@ pub struct SessionArgs {
     pub fp8: bool,
     /// The type of keys and values, if it is not the model's choice.
     pub cache_dtype: Option<DType>,
+    /// GPUs that share the model, where several are asked for.
+    pub gpus: Option<usize>,
 }
 
 impl ModelArgs {
@@ -92,10 +97,15 @@ impl ModelArgs {
             ours || self.cache_dtype.is_none(),
             "--cache-dtype: candle's code keeps keys and values as they come: take --model-code rocm, which is the default on a GPU"
         );
+        ensure!(
+            ours || self.gpus.unwrap_or(1) == 1,
+            "--gpus: candle's code runs a model on one: take --model-code rocm, which is the default on a GPU"
+        );
         Ok(ours.then(|| SessionArgs {
             capacity: self.context.unwrap_or(most.min(CONTEXT)),
             fp8: self.fp8,
             cache_dtype: self.cache_dtype.map(DType::from),
+            gpus: self.gpus.filter(|gpus| *gpus != 1),
         }))
     }
 }

@@ -1,8 +1,13 @@
 //! The LLaMA architecture with its weights kept quantised, from a GGUF file, or from a Hugging Face folder that is quantised
 //! on loading: candle-rocm-transformers' model, or candle-transformers' `quantized_llama`.
 
+#[cfg(feature = "rocm")]
+use std::fs::File;
+#[cfg(feature = "rocm")]
+use std::io::BufReader;
 use std::io::{Cursor, Read, Seek, SeekFrom};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{bail, ensure, Context, Result};
 use candle_core::quantized::gguf_file::{Content, Value};
@@ -20,7 +25,7 @@ use crate::llama::expected_tensors;
 use crate::llama_config;
 use crate::model_code::{ModelArgs, SessionArgs};
 #[cfg(feature = "rocm")]
-use crate::session;
+use crate::{parallel, session};
 
 /// What a Hugging Face folder is quantised to unless told otherwise: the nearest to the original.
 pub const DEFAULT_FORMAT: Format = Format::Q8_0;
@@ -72,19 +77,30 @@ pub fn load_as(
         let (mut file, content) = gguf::open(path).with_context(named)?;
         let bytes = file.get_ref().metadata().with_context(named)?.len();
         progress.add_file(path, bytes);
-        let model = QuantizedLlama::new(content, &mut file, args, device).with_context(named)?;
+        let from = Origin::File(path.to_path_buf());
+        let model = QuantizedLlama::new(content, &mut file, from, args, device);
+        let model = model.with_context(named)?;
         progress.finish();
         return Ok(model);
     }
     let mut bytes = Cursor::new(Vec::new());
     convert(path, format.unwrap_or(DEFAULT_FORMAT), progress)?.write(&mut bytes)?;
-    bytes.set_position(0);
-    let content = gguf::read_content(&mut bytes)?;
-    let mut model = QuantizedLlama::new(content, &mut bytes, args, device)
+    let bytes: Arc<[u8]> = bytes.into_inner().into();
+    let mut reader = Cursor::new(bytes.clone());
+    let content = gguf::read_content(&mut reader)?;
+    let from = Origin::Memory(bytes);
+    let mut model = QuantizedLlama::new(content, &mut reader, from, args, device)
         .with_context(|| path.display().to_string())?;
     // A folder may name more than the one that GGUF has room for.
     model.limits.end_of_text = end_of_text(path, &read_config(path, "llama")?)?;
     Ok(model)
+}
+
+/// Where the bytes of a GGUF file are, for ranks that read their parts.
+#[cfg_attr(not(feature = "rocm"), allow(dead_code))]
+enum Origin {
+    File(PathBuf),
+    Memory(Arc<[u8]>),
 }
 
 /// That the options fit each other, before anything is read.
@@ -107,6 +123,7 @@ impl QuantizedLlama {
     fn new<R: Read + Seek>(
         mut content: Content,
         reader: &mut R,
+        from: Origin,
         args: &ModelArgs,
         device: &Device,
     ) -> Result<Self> {
@@ -137,7 +154,7 @@ impl QuantizedLlama {
             end_of_text,
         };
         Ok(Self {
-            network: network(content, reader, session, device)?,
+            network: network(content, reader, from, session, device)?,
             config,
             device: device.clone(),
             limits,
@@ -154,19 +171,35 @@ impl QuantizedLlama {
 fn network<R: Read + Seek>(
     content: Content,
     reader: &mut R,
+    from: Origin,
     session: Option<SessionArgs>,
     device: &Device,
 ) -> Result<Network> {
     #[cfg(feature = "rocm")]
     if let Some(args) = session {
-        let model =
-            candle_rocm_transformers::models::quantized_llama::from_gguf(&content, reader, device)?;
+        use candle_rocm_transformers::models::quantized_llama::{from_gguf, rank_from_gguf};
+        if let Some(gpus) = args.gpus {
+            let load: parallel::LoadRank = Arc::new(move |rank| match &from {
+                Origin::File(path) => {
+                    let mut file = BufReader::new(File::open(path)?);
+                    Ok(rank_from_gguf(&content, &mut file, rank)?)
+                }
+                Origin::Memory(bytes) => {
+                    let mut bytes = Cursor::new(bytes.clone());
+                    Ok(rank_from_gguf(&content, &mut bytes, rank)?)
+                }
+            });
+            let sequence = parallel::sequence(gpus, device, args, &load)?;
+            return Ok(Network::Session(Box::new(sequence)));
+        }
+        let model = from_gguf(&content, reader, device)?;
         return Ok(Network::Session(Box::new(session::Sequence::new(
             model, args,
         )?)));
     }
     #[cfg(not(feature = "rocm"))]
     ensure!(session.is_none(), "this build has no code of a session");
+    drop(from);
     let model = ModelWeights::from_gguf(content, reader, device)?;
     Ok(Network::Candle(Box::new(model)))
 }

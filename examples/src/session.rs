@@ -6,6 +6,7 @@ use candle_rocm_transformers::{Session, Transformer};
 
 use crate::launches::Launches;
 use crate::model_code::SessionArgs;
+use crate::parallel::{self, Follower};
 
 /// Tokens that are compared after the first prompt where FP8 runs beside the weights as they came.
 const COMPARED: usize = 16;
@@ -15,6 +16,10 @@ pub(crate) struct Sequence {
     session: Session,
     /// With the weights as they came, until the first prompt was read by both.
     reference: Option<Session>,
+    /// Whether it says how far FP8 is from those.
+    speaks: bool,
+    /// The other ranks, where the model is over several GPUs.
+    followers: Vec<Follower>,
 }
 
 impl Sequence {
@@ -23,6 +28,11 @@ impl Sequence {
     /// # Errors
     /// The device has not the memory; weights that are quantised already are to become FP8.
     pub(crate) fn new(model: Transformer, args: SessionArgs) -> Result<Self> {
+        Self::of_rank(model, args, true)
+    }
+
+    /// The same of a rank, the first of which speaks to people.
+    pub(crate) fn of_rank(model: Transformer, args: SessionArgs, speaks: bool) -> Result<Self> {
         let capacity = args.capacity;
         let model = match args.cache_dtype {
             Some(dtype) => model.with_cache_dtype(dtype).context("--cache-dtype")?,
@@ -36,13 +46,22 @@ impl Sequence {
             return Ok(Self {
                 session: session(model)?,
                 reference: None,
+                speaks,
+                followers: Vec::new(),
             });
         }
         let quantised = model.to_fp8().context("--fp8")?;
         Ok(Self {
             session: session(quantised)?,
             reference: Some(session(model)?),
+            speaks,
+            followers: Vec::new(),
         })
+    }
+
+    /// The same with other ranks, which make its calls.
+    pub(crate) fn followed_by(self, followers: Vec<Follower>) -> Self {
+        Self { followers, ..self }
     }
 
     /// The logits after the last of `tokens`, `position` of which were read before.
@@ -50,8 +69,19 @@ impl Sequence {
     /// # Errors
     /// The session is somewhere else, or an operator fails.
     pub(crate) fn forward(&mut self, tokens: &[u32], position: usize) -> Result<Tensor> {
+        for follower in &self.followers {
+            follower.forward(tokens, position);
+        }
+        let logits = self.own_forward(tokens, position);
+        logits.map_err(|error| parallel::first_error(&mut self.followers, error))
+    }
+
+    fn own_forward(&mut self, tokens: &[u32], position: usize) -> Result<Tensor> {
         if let Some(reference) = self.reference.take() {
-            eprintln!("{}", compare(&mut self.session, reference, tokens)?);
+            let text = compare(&mut self.session, reference, tokens)?;
+            if self.speaks {
+                eprintln!("{text}");
+            }
         }
         let session = &mut self.session;
         ensure!(
@@ -67,6 +97,9 @@ impl Sequence {
     }
 
     pub(crate) fn reset(&mut self) {
+        for follower in &self.followers {
+            follower.reset();
+        }
         self.session.reset();
     }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use anyhow::{ensure, Context, Result};
+use candle_rocm_kernels::symbols::symbol;
 use candle_rocm_kernels::Module;
 use parking_lot::Mutex;
 use rocm_emulator::codeobject::{CodeObject, LoadedCodeObject, LoadedKernel};
@@ -288,6 +289,6 @@ fn kernarg(kernel: &LoadedKernel, args: &[Arg]) -> Result<Vec<u8>> {
 }
 
 fn found<'a>(loaded: &'a LoadedCodeObject, module: &str, kernel: &str) -> Result<&'a LoadedKernel> {
-    let found = loaded.kernel(kernel);
+    let found = loaded.kernel(&symbol(module, kernel));
     found.with_context(|| format!("module {module} has no kernel {kernel}"))
 }

@@ -69,7 +69,8 @@ impl Kernels {
     pub fn report(&mut self, module: &Module, name: &str) -> Result<Report> {
         let arch = self.arch.clone();
         let object = self.object(module)?;
-        report(object, name, &arch).with_context(|| format!("module {}", module.name()))
+        report(object, &module.symbol(name), &arch)
+            .with_context(|| format!("module {}", module.name()))
     }
 }
 

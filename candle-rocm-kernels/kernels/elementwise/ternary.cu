@@ -3,9 +3,13 @@
 // `info` always comes, even for contiguous tensors: dimensions, then the strides of the condition,
 // of on_true and of on_false.
 #include "elementwise/elementwise.cuh"
+#include "portable/sizes.cuh"
 
 // How these are launched: launch_heuristics.rs says what the words mean.
 #define LAUNCHES(X, EVERY) EVERY(AnyGrid, 4, Sizes, 0)
+
+// These stand once for each size of element.
+#define MOVES(X) X(where)
 
 // Whether the strides are those of a contiguous tensor; a dimension of one element has any stride.
 __device__ __forceinline__ bool is_contiguous(size_t num_dims, const size_t *dims, const size_t *strides) {
@@ -36,4 +40,4 @@ __device__ __forceinline__ void where(size_t numel, size_t num_dims, const size_
         where(numel, num_dims, info, condition, on_true, on_false, out);                          \
     }
 #define WHERE_ALL(NAME, T) FOR_INDICES(WHERE, NAME, T)
-FOR_ALL(WHERE_ALL)
+FOR_SIZES(WHERE_ALL)

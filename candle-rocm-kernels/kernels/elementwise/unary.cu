@@ -1,5 +1,6 @@
 // Functions of one tensor, element by element. Small floats are computed in f32 and rounded once.
 #include "portable/activations.cuh"
+#include "portable/sizes.cuh"
 #include "elementwise/elementwise.cuh"
 #include "elementwise/power.cuh"
 
@@ -36,16 +37,28 @@ FUNCTION(Sigmoid, logistic<T>(x))
 FUNCTION(Gelu, GeluFunction::of<T>(x))
 FUNCTION(GeluErf : Long, GeluErfFunction::of<T>(x))
 
+// Long functions of f64 have the largest code there is: vectors where tensors are contiguous, else single elements.
+template <class F, class T>
+__device__ __forceinline__ void map_function(size_t numel, size_t num_dims, const size_t *__restrict__ info, F f,
+                                             T *__restrict__ out, const T *__restrict__ in) {
+    if constexpr (stands_once<F>() && sizeof(T) == 8) {
+        if (info == nullptr) map_contiguous(numel, f, out, in);
+        else map_singly(indices<1>(), numel, num_dims, info, f, out, in);
+    } else {
+        map(numel, num_dims, info, f, out, in);
+    }
+}
+
 #define UNARY(KERNEL, OP, NAME, T)                                                                                  \
     ENTRY KERNEL##_##NAME(size_t numel, size_t num_dims, const size_t *__restrict__ info, const T *__restrict__ in, \
                           T *__restrict__ out) {                                                                    \
-        map(numel, num_dims, info, OP(), out, in);                                                                  \
+        map_function(numel, num_dims, info, OP(), out, in);                                                         \
     }
 // With a parameter of the element's type before the pointers. APPLY maps a function of x and that parameter's value p.
-#define UNARY_1(KERNEL, NAME, T, APPLY)                                                                \
-    ENTRY KERNEL##_##NAME(size_t numel, size_t num_dims, const size_t *__restrict__ info, T parameter, \
-                          const T *__restrict__ in, T *__restrict__ out) {                             \
-        APPLY(upcast(parameter), [=](auto f) INLINED { map(numel, num_dims, info, f, out, in); });     \
+#define UNARY_1(KERNEL, NAME, T, APPLY)                                                                     \
+    ENTRY KERNEL##_##NAME(size_t numel, size_t num_dims, const size_t *__restrict__ info, T parameter,      \
+                          const T *__restrict__ in, T *__restrict__ out) {                                  \
+        APPLY(upcast(parameter), [=](auto f) INLINED { map_function(numel, num_dims, info, f, out, in); }); \
     }
 
 template <class T> struct Elu : Long {
@@ -99,19 +112,13 @@ template <class T, class Map> __device__ __forceinline__ void power(compute_t<T>
     UNARY_1(upowf, NAME, T, power<T>)
 FOR_FLOATS(ALL_UNARY)
 
-// Copies of a strided tensor into a contiguous one move bits, whatever their type.
+// Copies of a strided tensor into a contiguous one.
 struct Copy {
     template <class T> __device__ __forceinline__ T operator()(T value) const { return value; }
 };
-template <class T>
-__device__ __forceinline__ void copy(size_t numel, size_t num_dims, const size_t *__restrict__ info,
-                                     const T *__restrict__ in, T *__restrict__ out) {
-    using Bits = typename bits_of<sizeof(T)>::type;
-    map(numel, num_dims, info, Copy(), (Bits *)out, (const Bits *)in);
-}
 #define COPY(NAME, T)                                                                                            \
     ENTRY ucopy_##NAME(size_t numel, size_t num_dims, const size_t *__restrict__ info, const T *__restrict__ in, \
                        T *__restrict__ out) {                                                                    \
-        copy(numel, num_dims, info, in, out);                                                                    \
+        map(numel, num_dims, info, Copy(), out, in);                                                             \
     }
-FOR_ALL(COPY)
+FOR_SIZES(COPY)

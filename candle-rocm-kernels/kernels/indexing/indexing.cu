@@ -5,6 +5,7 @@
 // other index outside the dimension ends the launch, with a report, where Candle's CPU backend returns an error.
 #include "elementwise/elementwise.cuh"
 #include "indexing/ordered_updates.cuh"
+#include "portable/sizes.cuh"
 
 // How these are launched: launch_heuristics.rs says what the words mean. An element costs more than a load and a store,
 // but for index_select, which moves vectors or several elements a thread. Updates share an output's as well, and are
@@ -15,6 +16,9 @@
     X(ia, AnyGrid, 1, Shared, 1, 4, 7) \
     X(s, AnyGrid, 1, Shared, 3, 4, 6)  \
     X(sa, AnyGrid, 1, Shared, 3, 4, 6)
+
+// These stand once for each size of element.
+#define MOVES(X) X(is) X(gather) X(s)
 
 // Elements that a thread has on their way at once.
 constexpr int AT_ONCE = 4;
@@ -74,13 +78,12 @@ __device__ __forceinline__ void index_select(size_t units, size_t num_dims, cons
     ENTRY is_##I_NAME##_##NAME(size_t numel, size_t num_dims, const size_t *__restrict__ info,                         \
                                const I *__restrict__ ids, const T *__restrict__ src, T *__restrict__ dst, size_t left, \
                                size_t src_dim, size_t ids_dim, size_t right) {                                         \
-        using Bits = bits_of<sizeof(T)>::type;                                                                         \
         using Wide = vec<uint32_t, 4>;                                                                                 \
         if (right % VEC16<T> == 0 && is_aligned(src, 16) && is_aligned(dst, 16)) {                                     \
             index_select(numel / VEC16<T>, num_dims, info, ids, (const Wide *)src, (Wide *)dst, src_dim, ids_dim,      \
                          right / VEC16<T>);                                                                            \
         } else {                                                                                                       \
-            index_select(numel, num_dims, info, ids, (const Bits *)src, (Bits *)dst, src_dim, ids_dim, right);         \
+            index_select(numel, num_dims, info, ids, src, dst, src_dim, ids_dim, right);                               \
         }                                                                                                              \
     }
 
@@ -116,8 +119,7 @@ __device__ __forceinline__ void gather(size_t numel, const I *__restrict__ ids, 
 #define GATHER(I_NAME, I, NAME, T)                                                                                   \
     ENTRY gather_##I_NAME##_##NAME(size_t numel, const I *__restrict__ ids, const T *__restrict__ src,               \
                                    T *__restrict__ dst, size_t left, size_t src_dim, size_t ids_dim, size_t right) { \
-        using Bits = bits_of<sizeof(T)>::type;                                                                       \
-        gather(numel, ids, (const Bits *)src, (Bits *)dst, src_dim, ids_dim, right);                                 \
+        gather(numel, ids, src, dst, src_dim, ids_dim, right);                                                       \
     }
 
 // A multiprocessor of NVIDIA's shall have registers for so many workgroups.
@@ -155,20 +157,24 @@ __device__ __forceinline__ void scatter(const I *__restrict__ ids, const typenam
 #define SCATTER_PARAMETERS(I, T)                                                                               \
     const I *__restrict__ ids, const T *__restrict__ src, T *dst, size_t left, size_t src_dim, size_t dst_dim, \
         size_t right
-#define SCATTER(I_NAME, I, NAME, T)                                                                      \
-    UPDATE_ENTRY s_##I_NAME##_##NAME(SCATTER_PARAMETERS(I, T)) {                                         \
-        using Bits = bits_of<sizeof(T)>::type;                                                           \
-        scatter<SetUpdate<Bits>>(ids, (const Bits *)src, (Bits *)dst, {left, src_dim, dst_dim, right},   \
-                                 Operation("scatter"));                                                  \
-    }                                                                                                    \
+#define SCATTER(I_NAME, I, NAME, T)                                                                  \
+    UPDATE_ENTRY s_##I_NAME##_##NAME(SCATTER_PARAMETERS(I, T)) {                                     \
+        scatter<SetUpdate<T>>(ids, src, dst, {left, src_dim, dst_dim, right}, Operation("scatter")); \
+    }
+#define SCATTER_ADD(I_NAME, I, NAME, T)                                                                  \
     UPDATE_ENTRY sa_##I_NAME##_##NAME(SCATTER_PARAMETERS(I, T)) {                                        \
         scatter<AddUpdate<T>>(ids, src, dst, {left, src_dim, dst_dim, right}, Operation("scatter_add")); \
     }
 
-#define ALL_BY(I_NAME, I, NAME, T)   \
+#define MOVES_BY(I_NAME, I, NAME, T) \
     INDEX_SELECT(I_NAME, I, NAME, T) \
     GATHER(I_NAME, I, NAME, T)       \
-    INDEX_ADD(I_NAME, I, NAME, T)    \
     SCATTER(I_NAME, I, NAME, T)
-#define ALL_INDEXING(NAME, T) FOR_INDICES(ALL_BY, NAME, T)
-FOR_ALL(ALL_INDEXING)
+#define MOVES_OF(NAME, T) FOR_INDICES(MOVES_BY, NAME, T)
+FOR_SIZES(MOVES_OF)
+
+#define SUMS_BY(I_NAME, I, NAME, T) \
+    INDEX_ADD(I_NAME, I, NAME, T)   \
+    SCATTER_ADD(I_NAME, I, NAME, T)
+#define SUMS_OF(NAME, T) FOR_INDICES(SUMS_BY, NAME, T)
+FOR_ALL(SUMS_OF)

@@ -162,6 +162,9 @@ __device__ __forceinline__ void for_rows(uint32_t rows, uint32_t vectors, uint32
         // Forms cost time to compile. Rows that are read by elements are seldom a power of two of them.
         if (vectors <= 4 * size) run(RowForm<1, 4, false, false>());
         else run(RowForm<1, SINGLE, false, true>());
+    } else if constexpr (WIDTH == 2) {
+        // The mathematics of f64 is long, and takes more time than the masks of lanes that a form for whole rows saves.
+        run(RowForm<WIDTH, 4, false, true>());
     } else {
         if (vectors == size) run(RowForm<WIDTH, 1, true, false>());
         else if (vectors == 4 * size) run(RowForm<WIDTH, 4, true, false>());

@@ -112,7 +112,8 @@ impl Gpu {
     /// Work-items of the largest workgroup that the kernel was compiled for.
     pub fn largest_workgroup(&self, module: &Module, name: &str) -> u32 {
         let program = self.program(module);
-        let kernel = program.kernel(name).expect("a kernel of the module");
+        let kernel = program.kernel(&module.symbol(name));
+        let kernel = kernel.expect("a kernel of the module");
         kernel.kernel.max_flat_workgroup_size
     }
 
@@ -229,7 +230,7 @@ impl Gpu {
             .gpu
             .launch_of(
                 &program,
-                name,
+                &module.symbol(name),
                 (grid, block),
                 lds as u32,
                 &args,

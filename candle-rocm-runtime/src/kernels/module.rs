@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use candle_rocm_kernels::launch_heuristics::{self, LaunchHeuristic};
+use candle_rocm_kernels::symbols::symbol;
 use candle_rocm_kernels::{architectures, architectures_reason, KernelError};
 use foldhash::fast::RandomState;
 use parking_lot::RwLock;
@@ -103,7 +104,11 @@ impl LoadedModule {
         if let Some(function) = self.functions.read().get(name) {
             return Ok(function.clone());
         }
-        let c_name = CString::new(name)
+        let symbol = match self.embedded {
+            true => symbol(&self.name, name),
+            false => name.into(),
+        };
+        let c_name = CString::new(symbol.as_bytes())
             .map_err(|_| Error::invalid(format!("kernel name {name:?} holds a NUL byte")))?;
         self.device.bind()?;
         let hip = self.device.hip();

@@ -1,15 +1,19 @@
 //! Decoders from GGUF files, whose tensors have the same names in all families.
 
-use std::io::{Read, Seek};
+use std::io::{Read, Seek, SeekFrom};
+use std::ops::Range;
+use std::sync::Arc;
 
-use candle_core::quantized::gguf_file::Content;
-use candle_core::quantized::QTensor;
+use candle_core::quantized::gguf_file::{Content, TensorInfo};
+use candle_core::quantized::{QStorage, QTensor};
 use candle_core::{bail, Device, Result, Tensor};
-use candle_rocm_backend::ops::HeadNorms;
-use candle_rocm_backend::ops::Pairs;
+use candle_rocm_backend::communication::Rank;
+use candle_rocm_backend::ops::{HeadNorms, Pairs};
 
 use crate::linear::Linear;
+use crate::parallel::{Parts, Whole};
 use crate::rotary::Frequencies;
+use crate::source::Part;
 use crate::transformer::Transformer;
 use crate::weights::{Layer, Shape};
 
@@ -60,50 +64,100 @@ pub(super) fn load<R: Read + Seek>(
     reader: &mut R,
     device: &Device,
 ) -> Result<Transformer> {
+    let sizes = sizes(architecture, content)?;
+    let parts = whole(content, &sizes)?.of(0, 1)?;
+    let file = File {
+        content,
+        reader,
+        device,
+    };
+    part(architecture, file, sizes, &parts)
+}
+
+/// Reads a rank's part, and nothing else of the file's tensors.
+///
+/// # Errors
+/// As [`load`]; the model cannot be divided among so many ranks.
+pub(super) fn load_rank<R: Read + Seek>(
+    architecture: &Architecture,
+    content: &Content,
+    reader: &mut R,
+    rank: &Arc<Rank>,
+) -> Result<Transformer> {
+    let sizes = sizes(architecture, content)?;
+    let parts = whole(content, &sizes)?.of(rank.number(), rank.ranks())?;
+    let file = File {
+        content,
+        reader,
+        device: &rank.device(),
+    };
+    part(architecture, file, sizes, &parts)?.of_rank(rank.clone(), sizes.vocabulary)
+}
+
+/// What is divided among ranks. Columns are divided where blocks of the formats end.
+fn whole(content: &Content, sizes: &Shape) -> Result<Whole> {
+    let block = |end: &str| {
+        let of = content.tensor_infos.iter();
+        let of = of.filter(|(name, _)| name.ends_with(end));
+        of.map(|(_, info)| info.ggml_dtype.block_size()).max()
+    };
+    let of_heads = block("attn_output.weight").unwrap_or(1);
+    let whole_blocks = |heads: &usize| (heads * sizes.head_dim).is_multiple_of(of_heads);
+    let inner = info(content, "blk.0.ffn_down.weight")?.shape.dims2()?.1;
+    Ok(Whole {
+        heads: sizes.heads,
+        kv_heads: sizes.kv_heads,
+        inner,
+        vocabulary: sizes.vocabulary,
+        head_unit: (1..=sizes.heads).find(whole_blocks).unwrap_or(sizes.heads),
+        inner_unit: block("ffn_down.weight").unwrap_or(1),
+    })
+}
+
+/// These parts of a model.
+fn part<R: Read + Seek>(
+    architecture: &Architecture,
+    mut file: File<R>,
+    sizes: Shape,
+    parts: &Parts,
+) -> Result<Transformer> {
+    let (content, device) = (file.content, file.device);
+    let tokens = Part::Rows(parts.vocabulary.clone());
+    let embedding = file.read("token_embd.weight", &tokens, device)?;
     let metadata = Metadata(content, architecture.name);
+    let mut layers = Vec::new();
+    for n in 0..metadata.number("block_count")? {
+        layers.push(layer(&mut file, architecture, n, &sizes, parts)?);
+    }
+    let norm = file.read("output_norm.weight", &Part::Whole, device)?;
+    let norm = norm.dequantize(device)?;
+    let rows: Tensor = embedding.dequantize(device)?;
+    let head = if content.tensor_infos.contains_key("output.weight") {
+        file.read("output.weight", &tokens, device)?
+    } else {
+        embedding
+    };
+    let theta = metadata.float("rope.freq_base", Some(10_000.))?;
+    let shape = Shape {
+        heads: parts.heads.len(),
+        kv_heads: parts.kv_heads.len(),
+        vocabulary: parts.vocabulary.len(),
+        ..sizes
+    };
+    let frequencies = Frequencies::of_base(theta, shape.head_dim, architecture.pairs);
+    let head = Linear::quantized(vec![head], device)?;
+    Transformer::new(shape, rows, layers, norm, head, frequencies)
+}
+
+/// What the file's numbers say, and its embedding.
+fn sizes(architecture: &Architecture, content: &Content) -> Result<Shape> {
+    let metadata = &Metadata(content, architecture.name);
     if metadata
         .number("expert_count")
         .is_ok_and(|experts| experts > 1)
     {
         bail!("the file is of a mixture of experts, which candle_transformers::models has and this crate not yet");
     }
-    let sizes = sizes(architecture, &metadata)?;
-    let mut file = File {
-        content,
-        reader,
-        device,
-    };
-    let embedding = file.read("token_embd.weight")?;
-    let vocabulary = embedding.shape().dims2()?.0;
-    let mut layers = Vec::new();
-    for n in 0..metadata.number("block_count")? {
-        layers.push(layer(&mut file, architecture, n, sizes.epsilon)?);
-    }
-    let norm = file.read("output_norm.weight")?.dequantize(device)?;
-    let rows: Tensor = embedding.dequantize(device)?;
-    let head = if content.tensor_infos.contains_key("output.weight") {
-        file.read("output.weight")?
-    } else {
-        embedding
-    };
-    let shape = Shape {
-        vocabulary,
-        ..sizes
-    };
-    let theta = metadata.float("rope.freq_base", Some(10_000.))?;
-    let frequencies = Frequencies::of_base(theta, shape.head_dim, architecture.pairs);
-    Transformer::new(
-        shape,
-        rows,
-        layers,
-        norm,
-        Linear::quantized(vec![head], device)?,
-        frequencies,
-    )
-}
-
-/// What the file's numbers say; the vocabulary is its embedding's.
-fn sizes(architecture: &Architecture, metadata: &Metadata) -> Result<Shape> {
     let (heads, kv_heads) = (
         metadata.number("attention.head_count")?,
         metadata.number("attention.head_count_kv")?,
@@ -121,7 +175,7 @@ fn sizes(architecture: &Architecture, metadata: &Metadata) -> Result<Shape> {
             None => hidden / heads,
         },
         hidden,
-        vocabulary: 0,
+        vocabulary: info(content, "token_embd.weight")?.shape.dims2()?.0,
         epsilon,
     })
 }
@@ -133,19 +187,64 @@ struct File<'a, R> {
     device: &'a Device,
 }
 
+/// What the file says of a tensor.
+fn info<'a>(content: &'a Content, name: &str) -> Result<&'a TensorInfo> {
+    match content.tensor_infos.get(name) {
+        Some(info) => Ok(info),
+        None => bail!("the file has no tensor `{name}`"),
+    }
+}
+
 impl<R: Read + Seek> File<'_, R> {
-    fn read(&mut self, name: &str) -> Result<QTensor> {
-        self.content.tensor(self.reader, name, self.device)
+    /// A part of a tensor, of which nothing else is read.
+    fn read(&mut self, name: &str, part: &Part, device: &Device) -> Result<QTensor> {
+        let info = info(self.content, name)?;
+        let dims = info.shape.dims();
+        let (Some(&columns), Some(&rows)) = (dims.last(), dims.first()) else {
+            bail!("{name} has no dimension");
+        };
+        let (block, size) = (info.ggml_dtype.block_size(), info.ggml_dtype.type_size());
+        let (pieces, of_row, skipped) = match part {
+            Part::Columns(own) if own.len() < columns => (rows, own.clone(), columns),
+            // Of a vector rows are elements.
+            Part::Rows(own) if dims.len() == 1 => (1, own.clone(), columns),
+            Part::Rows(own) if own.len() < rows => {
+                let row: usize = dims[1..].iter().product();
+                (1, own.start * row..own.end * row, 0)
+            }
+            _ => return self.content.tensor(self.reader, name, device),
+        };
+        if [of_row.start, of_row.end, skipped]
+            .iter()
+            .any(|at| !at.is_multiple_of(block))
+        {
+            bail!("{name}: {of_row:?} of {dims:?} do not end with blocks of {block}");
+        }
+        let bytes = |elements: usize| elements / block * size;
+        let mut data = vec![0; bytes(of_row.len()) * pieces];
+        let first = self.content.tensor_data_offset + info.offset + bytes(of_row.start) as u64;
+        for (n, piece) in data.chunks_exact_mut(bytes(of_row.len())).enumerate() {
+            let at = first + (n * bytes(skipped)) as u64;
+            self.reader.seek(SeekFrom::Start(at))?;
+            self.reader.read_exact(piece)?;
+        }
+        let storage = QStorage::from_data(data.into(), device, info.ggml_dtype)?;
+        QTensor::new(storage, part.shape(dims))
     }
 
-    /// Those of one product, which are put together on the CPU, and travel once.
-    fn parts(&mut self, layer: usize, names: &[&str], what: &str) -> Result<Vec<QTensor>> {
-        let names = names
-            .iter()
-            .map(|name| format!("blk.{layer}.{name}.{what}"));
-        names
-            .map(|name| self.content.tensor(self.reader, &name, &Device::Cpu))
-            .collect()
+    /// Rows of those of one product, which are put together on the CPU, and travel once.
+    fn rows(
+        &mut self,
+        layer: usize,
+        of: &[(&str, &Range<usize>)],
+        what: &str,
+    ) -> Result<Vec<QTensor>> {
+        let of = of.iter();
+        of.map(|(name, rows)| {
+            let name = format!("blk.{layer}.{name}.{what}");
+            self.read(&name, &Part::Rows((*rows).clone()), &Device::Cpu)
+        })
+        .collect()
     }
 }
 
@@ -154,35 +253,43 @@ fn layer<R: Read + Seek>(
     file: &mut File<R>,
     architecture: &Architecture,
     n: usize,
-    epsilon: f64,
+    sizes: &Shape,
+    parts: &Parts,
 ) -> Result<Layer> {
-    let device = file.device;
-    let names = ["attn_q", "attn_k", "attn_v"];
-    let qkv = file.parts(n, &names, "weight")?;
+    let (device, dim) = (file.device, sizes.head_dim);
+    let of_heads = |heads: &Range<usize>| heads.start * dim..heads.end * dim;
+    let (queries, keys) = (of_heads(&parts.heads), of_heads(&parts.kv_heads));
+    let of_attention = [("attn_q", &queries), ("attn_k", &keys), ("attn_v", &keys)];
+    let qkv = file.rows(n, &of_attention, "weight")?;
     let biases = match architecture.biases {
-        true => file.parts(n, &names, "bias")?,
+        true => file.rows(n, &of_attention, "bias")?,
         false => Vec::new(),
     };
-    let gate_up = file.parts(n, &["ffn_gate", "ffn_up"], "weight")?;
-    let mut of = |name: &str| file.read(&format!("blk.{n}.{name}.weight"));
-    let mut head_norm = |name: &str| of(name)?.dequantize(device);
+    let of_gates = [("ffn_gate", &parts.inner), ("ffn_up", &parts.inner)];
+    let gate_up = file.rows(n, &of_gates, "weight")?;
+    let mut of =
+        |name: &str, part: Part| file.read(&format!("blk.{n}.{name}.weight"), &part, device);
+    let mut norm = |name: &str| of(name, Part::Whole)?.dequantize(device);
     let head_norms = match architecture.head_norms {
         true => Some(HeadNorms {
-            queries: head_norm("attn_q_norm")?,
-            keys: head_norm("attn_k_norm")?,
-            epsilon,
+            queries: norm("attn_q_norm")?,
+            keys: norm("attn_k_norm")?,
+            epsilon: sizes.epsilon,
         }),
         false => None,
     };
+    let (attention_norm, gated_norm) = (norm("attn_norm")?, norm("ffn_norm")?);
+    let output = of("attn_output", Part::Columns(queries))?;
+    let down = of("ffn_down", Part::Columns(parts.inner.clone()))?;
     Ok(Layer {
-        attention_norm: of("attn_norm")?.dequantize(device)?,
+        attention_norm,
         qkv: products(qkv, &biases, device)?,
         head_norms,
         window: None,
-        output: Linear::quantized(vec![of("attn_output")?], device)?,
-        gated_norm: of("ffn_norm")?.dequantize(device)?,
+        output: Linear::quantized(vec![output], device)?,
+        gated_norm,
         gate_up: products(gate_up, &[], device)?,
-        down: Linear::quantized(vec![of("ffn_down")?], device)?,
+        down: Linear::quantized(vec![down], device)?,
     })
 }
 

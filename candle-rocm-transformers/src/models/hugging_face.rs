@@ -1,11 +1,17 @@
 //! Decoders from Hugging Face's files, whose weights have the same names in all families.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use candle_core::{bail, Result, Tensor};
-use candle_nn::{Activation, VarBuilder};
+use candle_nn::Activation;
+use candle_rocm_backend::communication::Rank;
 use candle_rocm_backend::ops::HeadNorms;
 
 use crate::linear::Linear;
+use crate::parallel::{Parts, Whole};
 use crate::rotary::Frequencies;
+use crate::source::{Part, Source};
 use crate::transformer::Transformer;
 use crate::weights::{Layer, Shape};
 
@@ -28,28 +34,74 @@ pub(super) struct Decoder {
 
 impl Decoder {
     /// Reads the weights (`model.layers.0.self_attn.q_proj.weight`, ...).
-    pub fn load(self, weights: VarBuilder) -> Result<Transformer> {
+    pub fn load(self, weights: &dyn Source) -> Result<Transformer> {
+        let whole = self.whole().of(0, 1)?;
+        self.part(weights, &whole, true)
+    }
+
+    /// Reads a rank's part of them.
+    pub fn load_rank(self, weights: &dyn Source, rank: &Arc<Rank>) -> Result<Transformer> {
+        if !weights.device().same_device(&rank.device()) {
+            bail!(
+                "weights come to {:?}, and {rank:?} is on {:?}",
+                weights.device().location(),
+                rank.device().location()
+            );
+        }
+        let parts = self.whole().of(rank.number(), rank.ranks())?;
+        let vocabulary = self.shape.vocabulary;
+        self.part(weights, &parts, rank.number() == 0)?
+            .of_rank(rank.clone(), vocabulary)
+    }
+
+    fn whole(&self) -> Whole {
+        Whole {
+            heads: self.shape.heads,
+            kv_heads: self.shape.kv_heads,
+            inner: self.inner,
+            vocabulary: self.shape.vocabulary,
+            head_unit: 1,
+            inner_unit: 1,
+        }
+    }
+
+    /// These parts of the model. The biases of what is added up over ranks are the first one's.
+    fn part(&self, weights: &dyn Source, parts: &Parts, is_first: bool) -> Result<Transformer> {
         let Shape {
             hidden, vocabulary, ..
         } = self.shape;
-        let embedding = weights.get((vocabulary, hidden), "model.embed_tokens.weight")?;
+        let tokens = |name: &str| {
+            let rows = Part::Rows(parts.vocabulary.clone());
+            weights.get(&[vocabulary, hidden], name, &rows)
+        };
+        let embedding = tokens("model.embed_tokens.weight")?;
         let head = match self.tied {
             true => embedding.clone(),
-            false => weights.get((vocabulary, hidden), "lm_head.weight")?,
+            false => tokens("lm_head.weight")?,
         };
-        let layers = weights.pp("model.layers");
-        let layers = (0..self.layers).map(|n| self.layer(n, &layers.pp(n)));
+        let layers = (0..self.layers).map(|n| self.layer(n, weights, parts, is_first));
         Transformer::new(
-            self.shape,
+            Shape {
+                heads: parts.heads.len(),
+                kv_heads: parts.kv_heads.len(),
+                vocabulary: parts.vocabulary.len(),
+                ..self.shape
+            },
             embedding,
             layers.collect::<Result<_>>()?,
-            weights.get(hidden, "model.norm.weight")?,
+            weights.get(&[hidden], "model.norm.weight", &Part::Whole)?,
             Linear::dense(&[head])?,
             self.frequencies.clone(),
         )
     }
 
-    fn layer(&self, n: usize, weights: &VarBuilder) -> Result<Layer> {
+    fn layer(
+        &self,
+        n: usize,
+        weights: &dyn Source,
+        parts: &Parts,
+        is_first: bool,
+    ) -> Result<Layer> {
         let Shape {
             heads,
             kv_heads,
@@ -57,32 +109,56 @@ impl Decoder {
             hidden,
             ..
         } = self.shape;
-        let (queries, keys, inner) = (heads * head_dim, kv_heads * head_dim, self.inner);
-        let norm = |name: &str, size: usize| weights.get(size, &format!("{name}.weight"));
-        // Each of so many rows, with biases if `biased`.
-        let product = |parts: &[(&str, usize)], columns: usize, biased: bool| -> Result<Linear> {
-            let all = |what: &str, shape: &dyn Fn(usize) -> Vec<usize>| -> Result<Vec<Tensor>> {
-                let parts = parts.iter();
-                parts
-                    .map(|(name, rows)| weights.get(shape(*rows), &format!("{name}.{what}")))
-                    .collect()
+        let (queries, keys) = (heads * head_dim, kv_heads * head_dim);
+        let of_heads = |heads: &Range<usize>| heads.start * head_dim..heads.end * head_dim;
+        let (own_queries, own_keys) = (of_heads(&parts.heads), of_heads(&parts.kv_heads));
+        let get = |name: &str, shape: &[usize], part: &Part| {
+            weights.get(shape, &format!("model.layers.{n}.{name}"), part)
+        };
+        let norm = |name: &str, size: usize| get(&format!("{name}.weight"), &[size], &Part::Whole);
+        // Rows of each, with biases if `biased`.
+        let rows = |of: &[(&str, usize, &Range<usize>)], biased: bool| -> Result<Linear> {
+            let all = |what: &str, columns: &[usize]| -> Result<Vec<Tensor>> {
+                let of = of.iter();
+                of.map(|(name, count, rows)| {
+                    let shape = [&[*count], columns].concat();
+                    get(
+                        &format!("{name}.{what}"),
+                        &shape,
+                        &Part::Rows((*rows).clone()),
+                    )
+                })
+                .collect()
             };
             let biases = match biased {
-                true => all("bias", &|rows| vec![rows])?,
+                true => all("bias", &[])?,
                 false => Vec::new(),
             };
-            Linear::dense(&all("weight", &|rows| vec![rows, columns])?)?.with_biases(&biases)
+            Linear::dense(&all("weight", &[hidden])?)?.with_biases(&biases)
+        };
+        // Columns, whose products are added up over the ranks, and a bias once.
+        let columns = |name: &str, of: usize, own: &Range<usize>, biased: bool| -> Result<Linear> {
+            let own = Part::Columns(own.clone());
+            let weight = get(&format!("{name}.weight"), &[hidden, of], &own)?;
+            let biases = match biased && is_first {
+                true => vec![get(&format!("{name}.bias"), &[hidden], &Part::Whole)?],
+                false => Vec::new(),
+            };
+            Linear::dense(&[weight])?.with_biases(&biases)
         };
         let qkv = [
-            ("self_attn.q_proj", queries),
-            ("self_attn.k_proj", keys),
-            ("self_attn.v_proj", keys),
+            ("self_attn.q_proj", queries, &own_queries),
+            ("self_attn.k_proj", keys, &own_keys),
+            ("self_attn.v_proj", keys, &own_keys),
         ];
-        let gate_up = [("mlp.gate_proj", inner), ("mlp.up_proj", inner)];
+        let gate_up = [
+            ("mlp.gate_proj", self.inner, &parts.inner),
+            ("mlp.up_proj", self.inner, &parts.inner),
+        ];
         let head_norm = |name: &str| norm(&format!("self_attn.{name}"), head_dim);
         Ok(Layer {
             attention_norm: norm("input_layernorm", hidden)?,
-            qkv: vec![product(&qkv, hidden, self.biases[0])?],
+            qkv: vec![rows(&qkv, self.biases[0])?],
             head_norms: match self.head_norms {
                 true => Some(HeadNorms {
                     queries: head_norm("q_norm")?,
@@ -95,10 +171,10 @@ impl Decoder {
                 .window
                 .filter(|(first, _)| n >= *first)
                 .map(|(_, keys)| keys),
-            output: product(&[("self_attn.o_proj", hidden)], queries, self.biases[1])?,
+            output: columns("self_attn.o_proj", queries, &own_queries, self.biases[1])?,
             gated_norm: norm("post_attention_layernorm", hidden)?,
-            gate_up: vec![product(&gate_up, hidden, false)?],
-            down: product(&[("mlp.down_proj", hidden)], inner, false)?,
+            gate_up: vec![rows(&gate_up, false)?],
+            down: columns("mlp.down_proj", self.inner, &parts.inner, false)?,
         })
     }
 }

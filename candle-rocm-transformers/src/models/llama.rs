@@ -1,9 +1,11 @@
 //! LLaMA 1 to 3 from Hugging Face files: the model of `candle_transformers::models::llama`, with its configuration.
 
 use std::f32::consts::PI;
+use std::sync::Arc;
 
 use candle_core::Result;
 use candle_nn::VarBuilder;
+use candle_rocm_backend::communication::Rank;
 use candle_rocm_backend::ops::Pairs;
 pub use candle_transformers::models::llama::{
     Config, Llama3RopeConfig, Llama3RopeType, LlamaConfig, LlamaEosToks,
@@ -11,6 +13,7 @@ pub use candle_transformers::models::llama::{
 
 use super::hugging_face::{head_dim, Decoder};
 use crate::rotary::Frequencies;
+use crate::source::Source;
 use crate::transformer::Transformer;
 use crate::weights::Shape;
 
@@ -21,13 +24,26 @@ use crate::weights::Shape;
 /// # Errors
 /// A tensor is missing or has another shape, heads do not divide, or the device has not the memory.
 pub fn load(weights: VarBuilder, config: &Config) -> Result<Transformer> {
+    decoder(config)?.load(&weights)
+}
+
+/// Reads the part of the weights that a rank has: [`crate::Session`]s of all ranks, which make the same calls, are one
+/// model's.
+///
+/// # Errors
+/// As [`load`]; the model cannot be divided among so many ranks, or the weights come to another device.
+pub fn load_rank(weights: &dyn Source, config: &Config, rank: &Arc<Rank>) -> Result<Transformer> {
+    decoder(config)?.load_rank(weights, rank)
+}
+
+fn decoder(config: &Config) -> Result<Decoder> {
     let (heads, kv_heads, hidden) = (
         config.num_attention_heads,
         config.num_key_value_heads,
         config.hidden_size,
     );
     let head_dim = head_dim(hidden, heads, kv_heads)?;
-    Decoder {
+    Ok(Decoder {
         shape: Shape {
             heads,
             kv_heads,
@@ -43,8 +59,7 @@ pub fn load(weights: VarBuilder, config: &Config) -> Result<Transformer> {
         biases: [false; 2],
         head_norms: false,
         window: None,
-    }
-    .load(weights)
+    })
 }
 
 /// LLaMA 3.1's slow pairs turn slower still, which stretches its context.

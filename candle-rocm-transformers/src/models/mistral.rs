@@ -1,12 +1,16 @@
 //! Mistral from Hugging Face files: the model of `candle_transformers::models::mistral`, with its configuration.
 
+use std::sync::Arc;
+
 use candle_core::Result;
 use candle_nn::VarBuilder;
+use candle_rocm_backend::communication::Rank;
 use candle_rocm_backend::ops::Pairs;
 pub use candle_transformers::models::mistral::Config;
 
 use super::hugging_face::{check_activation, head_dim, Decoder};
 use crate::rotary::Frequencies;
+use crate::source::Source;
 use crate::transformer::Transformer;
 use crate::weights::Shape;
 
@@ -19,6 +23,19 @@ use crate::weights::Shape;
 /// # Errors
 /// As [`super::llama::load`]; `hidden_act` is not SiLU.
 pub fn load(weights: VarBuilder, config: &Config) -> Result<Transformer> {
+    decoder(&weights, config)?.load(&weights)
+}
+
+/// Reads the part of the weights that a rank has: [`crate::Session`]s of all ranks, which make the same calls, are one
+/// model's.
+///
+/// # Errors
+/// As [`load`]; the model cannot be divided among so many ranks, or the weights come to another device.
+pub fn load_rank(weights: &dyn Source, config: &Config, rank: &Arc<Rank>) -> Result<Transformer> {
+    decoder(weights, config)?.load_rank(weights, rank)
+}
+
+fn decoder(weights: &dyn Source, config: &Config) -> Result<Decoder> {
     check_activation(config.hidden_act)?;
     let (heads, kv_heads, hidden) = (
         config.num_attention_heads,
@@ -29,7 +46,7 @@ pub fn load(weights: VarBuilder, config: &Config) -> Result<Transformer> {
         Some(dim) => dim,
         None => head_dim(hidden, heads, kv_heads)?,
     };
-    Decoder {
+    Ok(Decoder {
         shape: Shape {
             heads,
             kv_heads,
@@ -41,11 +58,10 @@ pub fn load(weights: VarBuilder, config: &Config) -> Result<Transformer> {
         inner: config.intermediate_size,
         layers: config.num_hidden_layers,
         // The configuration does not say.
-        tied: !weights.contains_tensor("lm_head.weight"),
+        tied: !weights.contains("lm_head.weight"),
         frequencies: Frequencies::of_base(config.rope_theta as f32, head_dim, Pairs::Halves),
         biases: [false; 2],
         head_norms: false,
         window: config.sliding_window.map(|keys| (0, keys)),
-    }
-    .load(weights)
+    })
 }

@@ -9,9 +9,11 @@ macro_rules! architectures {
         $(#[$what])*
         pub mod $module {
             use std::io::{Read, Seek};
+            use std::sync::Arc;
 
             use candle_core::quantized::gguf_file::Content;
             use candle_core::{Device, Result};
+            use candle_rocm_backend::communication::Rank;
 
             use crate::models::gguf;
             use crate::transformer::Transformer;
@@ -27,6 +29,19 @@ macro_rules! architectures {
             ) -> Result<Transformer> {
                 use super::*;
                 gguf::load(&$architecture, content, reader, device)
+            }
+
+            /// Reads the part of the weights that a rank has, and nothing else of the file's tensors.
+            ///
+            /// # Errors
+            /// As [`from_gguf`]; the model cannot be divided among so many ranks, whose columns end with the formats' blocks.
+            pub fn rank_from_gguf<R: Read + Seek>(
+                content: &Content,
+                reader: &mut R,
+                rank: &Arc<Rank>,
+            ) -> Result<Transformer> {
+                use super::*;
+                gguf::load_rank(&$architecture, content, reader, rank)
             }
         }
     )+};

@@ -1,12 +1,16 @@
 //! Qwen 2 and 2.5 from Hugging Face files: the model of `candle_transformers::models::qwen2`, with its configuration.
 
+use std::sync::Arc;
+
 use candle_core::Result;
 use candle_nn::VarBuilder;
+use candle_rocm_backend::communication::Rank;
 use candle_rocm_backend::ops::Pairs;
 pub use candle_transformers::models::qwen2::Config;
 
 use super::hugging_face::{check_activation, head_dim, Decoder};
 use crate::rotary::Frequencies;
+use crate::source::Source;
 use crate::transformer::Transformer;
 use crate::weights::Shape;
 
@@ -18,6 +22,19 @@ use crate::weights::Shape;
 /// # Errors
 /// As [`super::llama::load`]; `hidden_act` is not SiLU.
 pub fn load(weights: VarBuilder, config: &Config) -> Result<Transformer> {
+    decoder(config)?.load(&weights)
+}
+
+/// Reads the part of the weights that a rank has: [`crate::Session`]s of all ranks, which make the same calls, are one
+/// model's.
+///
+/// # Errors
+/// As [`load`]; the model cannot be divided among so many ranks, or the weights come to another device.
+pub fn load_rank(weights: &dyn Source, config: &Config, rank: &Arc<Rank>) -> Result<Transformer> {
+    decoder(config)?.load_rank(weights, rank)
+}
+
+fn decoder(config: &Config) -> Result<Decoder> {
     check_activation(config.hidden_act)?;
     let (heads, kv_heads, hidden) = (
         config.num_attention_heads,
@@ -25,7 +42,7 @@ pub fn load(weights: VarBuilder, config: &Config) -> Result<Transformer> {
         config.hidden_size,
     );
     let head_dim = head_dim(hidden, heads, kv_heads)?;
-    Decoder {
+    Ok(Decoder {
         shape: Shape {
             heads,
             kv_heads,
@@ -43,6 +60,5 @@ pub fn load(weights: VarBuilder, config: &Config) -> Result<Transformer> {
         window: config
             .use_sliding_window
             .then_some((config.max_window_layers, config.sliding_window)),
-    }
-    .load(weights)
+    })
 }

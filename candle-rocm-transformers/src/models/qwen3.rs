@@ -1,12 +1,16 @@
 //! Qwen 3 from Hugging Face files: the model of `candle_transformers::models::qwen3`, with its configuration.
 
+use std::sync::Arc;
+
 use candle_core::{bail, Result};
 use candle_nn::VarBuilder;
+use candle_rocm_backend::communication::Rank;
 use candle_rocm_backend::ops::Pairs;
 pub use candle_transformers::models::qwen3::Config;
 
 use super::hugging_face::{check_activation, Decoder};
 use crate::rotary::Frequencies;
+use crate::source::Source;
 use crate::transformer::Transformer;
 use crate::weights::Shape;
 
@@ -18,6 +22,19 @@ use crate::weights::Shape;
 /// # Errors
 /// As [`super::llama::load`]; `hidden_act` is not SiLU; a window is used, and its size is missing.
 pub fn load(weights: VarBuilder, config: &Config) -> Result<Transformer> {
+    decoder(config)?.load(&weights)
+}
+
+/// Reads the part of the weights that a rank has: [`crate::Session`]s of all ranks, which make the same calls, are one
+/// model's.
+///
+/// # Errors
+/// As [`load`]; the model cannot be divided among so many ranks, or the weights come to another device.
+pub fn load_rank(weights: &dyn Source, config: &Config, rank: &Arc<Rank>) -> Result<Transformer> {
+    decoder(config)?.load_rank(weights, rank)
+}
+
+fn decoder(config: &Config) -> Result<Decoder> {
     check_activation(config.hidden_act)?;
     let (heads, kv_heads) = (config.num_attention_heads, config.num_key_value_heads);
     if kv_heads == 0 || !heads.is_multiple_of(kv_heads) {
@@ -28,7 +45,7 @@ pub fn load(weights: VarBuilder, config: &Config) -> Result<Transformer> {
         (true, Some(keys)) => Some((config.max_window_layers, keys)),
         (true, None) => bail!("use_sliding_window without sliding_window"),
     };
-    Decoder {
+    Ok(Decoder {
         shape: Shape {
             heads,
             kv_heads,
@@ -44,6 +61,5 @@ pub fn load(weights: VarBuilder, config: &Config) -> Result<Transformer> {
         biases: [config.attention_bias; 2],
         head_norms: true,
         window,
-    }
-    .load(weights)
+    })
 }

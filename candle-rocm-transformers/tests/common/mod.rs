@@ -2,6 +2,8 @@
 //! comparisons.
 #![allow(dead_code)]
 
+pub mod configs;
+
 use std::collections::HashMap;
 use std::io::Cursor;
 

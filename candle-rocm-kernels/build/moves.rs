@@ -1,0 +1,43 @@
+//! Kernels that move elements without reading their values, and stand in their module once for each size: what
+//! `src/symbols.rs` reads.
+
+use std::path::{Path, PathBuf};
+
+use rocm_toolchain::compile;
+use rocm_toolchain::headers::lists::Header;
+use rocm_toolchain::Result;
+
+use crate::save;
+
+/// The list of a kernel file: `MOVES(X)`, where X(kernel) is one by its name without types.
+const LIST: &str = "MOVES";
+
+/// Writes `moves.rs` to `out`, an array of module and kernels, and `sizes.rs`, the types that stand for all of their size.
+///
+/// # Errors
+/// A file cannot be read, or has a list with other rows; or a result cannot be written.
+pub fn write(sources: &[PathBuf], kernels: &Path, out: &Path) -> Result<()> {
+    let mut moves = String::new();
+    for source in sources {
+        let file = Header::read(source)?;
+        if file.has(LIST) {
+            let names = first_of_rows(&file, LIST)?;
+            let module = compile::module(source);
+            moves += &format!("({module:?}, &{names:?}),\n");
+        }
+    }
+    save(&out.join("moves.rs"), &format!("&[\n{moves}]\n"))?;
+    let header = Header::read(&kernels.join("portable/sizes.cuh"))?;
+    let sizes = first_of_rows(&header, "FOR_SIZES")?;
+    save(&out.join("sizes.rs"), &format!("&{sizes:?}\n"))
+}
+
+/// What each row of a list begins with.
+fn first_of_rows(file: &Header, list: &str) -> Result<Vec<String>> {
+    let rows = file.rows(list, 1)?;
+    let first = rows.iter().map(|row| {
+        let name = row.arguments.first().cloned();
+        name.ok_or_else(|| row.strange())
+    });
+    first.collect()
+}

@@ -1,0 +1,136 @@
+//! A model over several GPUs: rank 0 here, the others in threads that make the same calls.
+
+use std::path::Path;
+use std::sync::mpsc::{channel, Sender};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use anyhow::{bail, ensure, Context, Result};
+use candle_core::{DType, Device, DeviceLocation};
+use candle_rocm_backend::communication::{Id, Rank};
+use candle_rocm_backend::{devices, DeviceExt as _};
+use candle_rocm_transformers::{Checkpoint, Transformer};
+
+use crate::checkpoint::weight_files;
+use crate::model_code::SessionArgs;
+use crate::session::Sequence;
+
+/// Reads a rank's part of a model.
+pub(crate) type LoadRank = Arc<dyn Fn(&Arc<Rank>) -> Result<Transformer> + Send + Sync>;
+
+/// What a rank is told.
+enum Call {
+    Forward(Vec<u32>, usize),
+    Reset,
+}
+
+/// Another rank, in its thread.
+pub(crate) struct Follower {
+    number: usize,
+    calls: Sender<Call>,
+    thread: Option<JoinHandle<Result<()>>>,
+}
+
+/// A session of rank 0 on `device`, and the ranks that follow it.
+///
+/// # Errors
+/// There are not so many GPUs, a rank's part cannot be read, or the model cannot be divided so.
+pub(crate) fn sequence(
+    gpus: usize,
+    device: &Device,
+    args: SessionArgs,
+    load: &LoadRank,
+) -> Result<Sequence> {
+    let DeviceLocation::Cuda { gpu_id: first } = device.location() else {
+        bail!("--gpus {gpus}: --device cpu has none");
+    };
+    let count = devices()?.len();
+    ensure!(
+        (1..=count).contains(&gpus),
+        "--gpus {gpus}: this machine has {count}"
+    );
+    let id = Rank::new_id()?;
+    let others = (0..count).filter(|ordinal| *ordinal != first);
+    let followers = others.take(gpus - 1).enumerate().map(|(n, ordinal)| {
+        let (calls, received) = channel();
+        let (load, number) = (load.clone(), n + 1);
+        let follow = move || -> Result<()> {
+            let device = Device::new_rocm(ordinal)?;
+            let mut sequence = rank(&device, (number, gpus, id), args, &load)?;
+            for call in received {
+                match call {
+                    Call::Forward(tokens, position) => {
+                        sequence.forward(&tokens, position)?;
+                    }
+                    Call::Reset => sequence.reset(),
+                }
+            }
+            Ok(())
+        };
+        Ok(Follower {
+            number,
+            calls,
+            thread: Some(
+                std::thread::Builder::new()
+                    .name(format!("rank {number}"))
+                    .spawn(follow)?,
+            ),
+        })
+    });
+    let mut followers: Vec<Follower> = followers.collect::<Result<_>>()?;
+    match rank(device, (0, gpus, id), args, load) {
+        Ok(first) => Ok(first.followed_by(followers)),
+        Err(error) => Err(first_error(&mut followers, error)),
+    }
+}
+
+fn rank(
+    device: &Device,
+    (number, ranks, id): (usize, usize, Id),
+    args: SessionArgs,
+    load: &LoadRank,
+) -> Result<Sequence> {
+    let rank = Arc::new(Rank::join(device, number, ranks, id)?);
+    Sequence::of_rank(load(&rank)?, args, number == 0)
+}
+
+impl Follower {
+    pub(crate) fn forward(&self, tokens: &[u32], position: usize) {
+        self.tell(Call::Forward(tokens.to_vec(), position));
+    }
+
+    pub(crate) fn reset(&self) {
+        self.tell(Call::Reset);
+    }
+
+    /// A rank that ended hears nothing: the next collective says that it is gone, and [`first_error`] why.
+    fn tell(&self, call: Call) {
+        drop(self.calls.send(call));
+    }
+}
+
+/// Why a rank ended, where one did; else `error`, which is rank 0's.
+pub(crate) fn first_error(followers: &mut [Follower], error: anyhow::Error) -> anyhow::Error {
+    let ended = |follower: &&mut Follower| {
+        let thread = follower.thread.as_ref();
+        thread.is_some_and(JoinHandle::is_finished)
+    };
+    for follower in followers.iter_mut().filter(ended) {
+        let ended = follower.thread.take().map(JoinHandle::join);
+        if let Some(Ok(Err(reason))) = ended {
+            return reason.context(format!("rank {}", follower.number));
+        }
+    }
+    error
+}
+
+/// The weights in a Hugging Face folder, of which each rank reads its part.
+///
+/// # Errors
+/// A file is missing or malformed.
+pub(crate) fn checkpoint(folder: &Path, dtype: DType, device: &Device) -> Result<Checkpoint> {
+    let files = weight_files(folder)?;
+    // SAFETY: files of weights are written once, by whoever downloads them.
+    let checkpoint = unsafe { Checkpoint::open(&files, dtype, device) };
+    checkpoint.with_context(|| folder.display().to_string())
+}
