@@ -20,7 +20,7 @@ pub enum Part {
 
 impl Part {
     /// The shape of this part of a tensor of another.
-    pub(crate) fn shape(&self, whole: &[usize]) -> Vec<usize> {
+    pub fn shape(&self, whole: &[usize]) -> Vec<usize> {
         let mut shape = whole.to_vec();
         match (self, &mut shape[..]) {
             (Self::Rows(rows), [first, ..]) => *first = rows.len(),

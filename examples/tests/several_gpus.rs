@@ -10,7 +10,7 @@ const PROMPT: [&str; 4] = ["--prompt", "Once upon a time", "--max-tokens", "12"]
 /// The text, and what was said beside it.
 fn written(program: &str, gpus: usize, more: &[&str]) -> Result<(bool, String, String)> {
     let arch = std::env::var("ROCM_EMU_ARCH").unwrap_or("gfx1100".into());
-    let archs = vec![arch.split(',').next().unwrap_or("gfx1100"); 2].join(",");
+    let archs = [arch.split(',').next().unwrap_or("gfx1100"); 2].join(",");
     let output = Command::new(program)
         .env_remove("RUST_BACKTRACE")
         .env("ROCM_EMU_ARCH", archs)

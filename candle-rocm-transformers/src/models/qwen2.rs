@@ -22,7 +22,15 @@ use crate::weights::Shape;
 /// # Errors
 /// As [`super::llama::load`]; `hidden_act` is not SiLU.
 pub fn load(weights: VarBuilder, config: &Config) -> Result<Transformer> {
-    decoder(config)?.load(&weights)
+    load_source(&weights, config)
+}
+
+/// Reads the weights from another [`Source`], such as a [`crate::Checkpoint`].
+///
+/// # Errors
+/// As [`load`].
+pub fn load_source(weights: &dyn Source, config: &Config) -> Result<Transformer> {
+    decoder(config)?.load(weights)
 }
 
 /// Reads the part of the weights that a rank has: [`crate::Session`]s of all ranks, which make the same calls, are one
