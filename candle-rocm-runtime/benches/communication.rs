@@ -81,7 +81,7 @@ fn times_of(rank: usize, gpus: usize, id: Id, bytes: usize, barrier: &Barrier) -
             .map(drop)
             .expect("an all-reduce")
     };
-    let calls = if bytes < 1 << 24 { 200 } else { 20 };
+    let calls: usize = if bytes < 1 << 24 { 200 } else { 20 };
     let in_stream = median(barrier, || {
         for _ in 0..calls {
             reduce();
