@@ -53,6 +53,8 @@ mod tests {
         }
         assert_eq!(symbol("indexing", "s_i64_f8e4m3"), "s_i64_u8");
         assert_eq!(symbol("conv", "im2col1d_f64"), "im2col1d_i64");
+        assert_eq!(symbol("unary", "ucopy_f32"), "ucopy_u32");
+        assert_eq!(symbol("ternary", "where_u8_bf16"), "where_u8_i16");
     }
 
     #[test]

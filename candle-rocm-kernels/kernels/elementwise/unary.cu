@@ -7,6 +7,9 @@
 // How these are launched: launch_heuristics.rs says what the words mean.
 #define LAUNCHES(X, EVERY) EVERY(AnyGrid, 4, Sizes, 0)
 
+// These stand once for each size of element.
+#define MOVES(X) X(ucopy)
+
 // x is the element in its compute type C: float or double.
 #define FUNCTION(OP, EXPRESSION)                                                    \
     struct OP {                                                                     \
