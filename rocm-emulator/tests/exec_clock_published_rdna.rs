@@ -45,8 +45,8 @@ const STREAMS: [(Target, &str, f64, f64); 5] = [
     (Target::Gfx1151, "copy", 212.6, 10.0),
 ];
 
-/// Operations of each lane and instruction, 10^12 of them a second, and per cent by which the model may be off. RX 6900 XT:
-/// krrishnarraj/clpeak 102. RX 9070 XT: carlushuang/gcnasm, pull request 24 (matrix products in bf16; v_exp_f32).
+/// Operations of each lane and instruction, 10^12 of them a second, and per cent by which the model may be off. RX 6900
+/// XT: krrishnarraj/clpeak 102. RX 9070 XT: carlushuang/gcnasm, pull request 24 (matrix products in bf16; v_exp_f32).
 const RATES: [(Target, &str, f64, f64, f64); 4] = [
     (Target::Gfx1030, "fma_f32", 2.0, 24.48, 10.0),
     (Target::Gfx1030, "fma_f64", 2.0, 1.58, 15.0),

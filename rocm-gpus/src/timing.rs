@@ -63,8 +63,8 @@ pub struct Timing {
     pub double: Pace,
     /// Whether 64 lanes of an instruction that can be dual-issued take as long as 32.
     pub wave64_at_once: bool,
-    /// Registers that a SIMD reads in a cycle from each of its four banks, whatever the operand's place; `None`: as many as
-    /// encodings allow.
+    /// Registers that a SIMD reads in a cycle from each of its four banks, whatever the operand's place; `None` where no
+    /// encoding conflicts.
     pub bank_reads: Option<u32>,
     /// From a branch that is taken to the next instruction.
     pub branch: u32,

@@ -5,7 +5,7 @@ use rocm_gpus::Timing;
 use super::instruction::{Class, Instruction, BANKS};
 use super::wave::Wave;
 
-/// Cycles before an instruction's issue from which on its operands are gathered: assumed, LLVM says that there are some.
+/// Operands are gathered from so many cycles before the issue on. LLVM says that they are; how many is assumed.
 const GATHERED_AHEAD: u64 = 1;
 
 #[derive(Clone, Default)]

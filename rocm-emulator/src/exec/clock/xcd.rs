@@ -1,9 +1,9 @@
 //! One XCD plays back what the wavefronts of its workgroups did.
 //!
-//! Each SIMD has its turn every fourth cycle, or every cycle on RDNA. In its turn it issues at most one instruction of each
-//! class, each of another wavefront, the one of highest priority and then the oldest first; a wavefront issues one in a turn.
-//! An instruction waits for its registers, its unit, its code, and, if it is a wait, for what was asked for. (AMD's
-//! instruction set manuals; ROCm Compute Profiler, "Pipeline descriptions"; RDNA white paper.)
+//! Each SIMD has its turn every fourth cycle, or every cycle on RDNA. In its turn it issues at most one instruction of
+//! each class, each of another wavefront, the one of highest priority and then the oldest first; a wavefront issues one
+//! in a turn. An instruction waits for its registers, its unit, its code, and, if it is a wait, for what was asked for.
+//! (AMD's instruction set manuals; ROCm Compute Profiler, "Pipeline descriptions"; RDNA white paper.)
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};

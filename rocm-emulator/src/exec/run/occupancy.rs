@@ -9,7 +9,7 @@ pub fn workgroups_per_multiprocessor(kernel: &Kernel, items: u32, lds: u32) -> u
     workgroups_per_share(kernel, items, lds, 1)
 }
 
-/// The same in the mode in which the kernel runs: in RDNA's CU mode a workgroup has one of a multiprocessor's compute units.
+/// Workgroups that a multiprocessor holds in the kernel's mode: in RDNA's CU mode each has one of the compute units.
 pub(super) fn workgroups_in_mode(kernel: &Kernel, items: u32, lds: u32) -> u32 {
     let shares = match kernel.descriptor.wgp_mode {
         true => 1,
