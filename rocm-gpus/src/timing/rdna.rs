@@ -1,6 +1,6 @@
 //! Latencies and bandwidths of GPUs of RDNA, one row for each product that was measured.
 
-use super::{pace, ArrayCache, LaunchCost, Level, Timing};
+use super::kinds::{pace, ArrayCache, LaunchCost, Level, Timing};
 use crate::Gpu;
 
 // Sources, for each field; docs/evidence/clock.md has them as a table.
