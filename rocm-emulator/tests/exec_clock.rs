@@ -5,7 +5,7 @@ use candle_rocm_testing::gpu::{Arg, Gpu};
 use rocm_emulator::exec::{Cycles, LaunchTime, Options, Sampling};
 use rocm_emulator::isa::Target;
 
-/// GPUs that have a model.
+/// GPUs of CDNA that have a model.
 const TIMED: [Target; 2] = [Target::Gfx90a, Target::Gfx942];
 
 /// Loops of `n` rounds, whose code the instruction cache holds from the second round on.
@@ -384,12 +384,12 @@ fn rounds_and_the_tail_count() {
 
 #[test]
 fn gpus_without_parameters_say_so() {
-    let refused = Cycles::new(Target::Gfx1100, Sampling::default())
+    let refused = Cycles::new(Target::Gfx1031, Sampling::default())
         .err()
         .unwrap();
     let text = refused.to_string();
     assert!(
-        text.contains("gfx1100") && text.contains("gfx90a and gfx942"),
+        text.contains("gfx1031") && text.contains("gfx90a, gfx942, gfx1030, gfx1100, gfx1151 and"),
         "{text}"
     );
 }

@@ -14,4 +14,4 @@ pub use generic::Generic;
 pub use gpus::{Facts, Gpu, Memory, MemoryKind, Product, UnknownGpu};
 pub use releases::LeastRelease;
 pub use targets::{CodeTarget, UnknownTarget};
-pub use timing::{Level, Sustained, Timing, SUSTAINED};
+pub use timing::{ArrayCache, LaunchCost, Level, Pace, Sustained, Timing, SUSTAINED};

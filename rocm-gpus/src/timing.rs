@@ -1,54 +1,16 @@
 //! How long things take, for models of time.
 
+mod kinds;
+mod rdna;
+
+use kinds::pace;
+pub use kinds::{ArrayCache, LaunchCost, Level, Pace, Timing};
+
 use crate::{Architecture, Gpu};
 
-/// A cache, or memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Level {
-    /// Cycles from a load's issue to its data when nothing else is on its way.
-    pub latency: u32,
-    /// 10^9 bytes a second that all of the GPU's compute units together read from it.
-    pub gigabytes_per_second: u32,
-}
-
-/// Latencies and bandwidths of a GPU of CDNA. Cycles are of the engine clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timing {
-    /// From a vector instruction to one that uses its result.
-    pub vector: u32,
-    /// For which a transcendental instruction, or a conversion between integers or f16 and f32, occupies the SIMD.
-    pub quarter_rate: u32,
-    /// From a branch that is taken to the next instruction.
-    pub branch: u32,
-    /// Beyond a matrix instruction's own cycles, until anything but the addend of another may read its result.
-    pub matrix_result: u32,
-    /// Of the LDS, beside the cycles in which it serves the instruction.
-    pub lds: u32,
-    /// Bytes that two SIMDs together get from the LDS in a cycle.
-    pub lds_bytes_of_pair: u32,
-    /// Bytes that the first-level cache gives, or takes, in a cycle.
-    pub l1_bytes: u32,
-    /// Latency of the first-level cache.
-    pub l1_latency: u32,
-    /// Second-level cache.
-    pub l2: Level,
-    /// Bytes that all channels of one second-level cache store in a cycle.
-    pub l2_store_bytes: u32,
-    /// Infinity Cache, where there is one.
-    pub infinity: Option<Level>,
-    /// Memory, as read.
-    pub memory: Level,
-    /// Bytes of the instruction cache, and of a line of it.
-    pub instructions: [u32; 2],
-    /// Compute units that share it.
-    pub instruction_sharers: u32,
-    /// Cache lines that a compute unit waits for at most, where that was found out.
-    pub misses: Option<u32>,
-}
-
 // Sources, for each field; docs/evidence/clock.md has them as a table.
-// vector, quarter_rate, branch: LLVM's SISchedule.td, models SIDPFullSpeedModel and SIDPGFX940FullSpeedModel, whose numbers
-// are quarters of cycles: Write32Bit 1, WriteTrans32 and WriteFloatCvt 4, WriteBranch 8.
+// vector to double, branch: LLVM's SISchedule.td, models SIDPFullSpeedModel and SIDPGFX940FullSpeedModel, whose numbers
+// are quarters of cycles: Write32Bit 1, WriteTrans32 and WriteFloatCvt 4, WriteIntMul and WriteDouble 1, WriteBranch 8.
 // matrix_result: AMD's instruction set manuals, "Required software inserted wait states": passes + 3 wait states of 4.
 // lds: measured on an MI308X, tingqli/pyhip, docs/mem_latency.md (52 cycles for ds_read_b32, 64 for ds_read_b128, whose
 // service takes 4 and 16). lds_bytes_of_pair: the same, and ROCm Compute Profiler's "Pipeline descriptions".
@@ -63,17 +25,28 @@ pub struct Timing {
 // instructions: 64 KB shared by two CUs (CDNA 3 white paper), 32 KB (ROCm Compute Profiler, "Shader engine").
 // misses: 25 bytes a cycle and CU from memory however much is asked for, measured on an MI355X (a sweep of bandwidth over
 // workgroups, in a public repository whose name is not known here), over CDNA3's latency.
+// launch: RRZE-HPC/gpu-benches, gpu-small-kernels (mi210), by the difference of sizes; nobody published CDNA 3's.
 // Not looked up, but as generally published: what the white papers say, and the size of CDNA2's instruction cache.
 
 const CDNA2: Timing = Timing {
     vector: 4,
-    quarter_rate: 16,
+    scalar: 4,
+    transcendental: pace(16, 16),
+    transcendental_unit: false,
+    conversion: pace(16, 16),
+    multiply: pace(4, 4),
+    double: pace(4, 4),
+    wave64_at_once: true,
+    bank_reads: None,
     branch: 32,
     matrix_result: 12,
+    matrix_unit: true,
     lds: 48,
     lds_bytes_of_pair: 64,
+    address_lanes: 16,
     l1_bytes: 64,
     l1_latency: 129,
+    array: None,
     l2: Level {
         latency: 250,
         gigabytes_per_second: 6963,
@@ -86,7 +59,12 @@ const CDNA2: Timing = Timing {
     },
     instructions: [32 << 10, 64],
     instruction_sharers: 2,
+    code_ahead: 0,
     misses: None,
+    launch: Some(LaunchCost {
+        stream_ns: 2050,
+        graph_ns: 2050,
+    }),
 };
 
 const CDNA3: Timing = Timing {
@@ -106,6 +84,7 @@ const CDNA3: Timing = Timing {
     },
     instructions: [64 << 10, 128],
     misses: Some(172),
+    launch: None,
     ..CDNA2
 };
 
@@ -115,7 +94,7 @@ impl Gpu {
         match self.architecture() {
             Architecture::Cdna2 => Some(&CDNA2),
             Architecture::Cdna3 => Some(&CDNA3),
-            _ => None,
+            _ => rdna::of(self),
         }
     }
 }

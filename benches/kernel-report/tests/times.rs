@@ -51,12 +51,12 @@ fn nothing_is_faster_than_memory() {
 
 #[test]
 fn gpus_without_a_model_say_so() {
-    let mut device = Device::new("gfx1100".parse().expect("the emulator knows it"));
-    if needs::serves("gfx1100", candle_rocm_kernels::serves) {
+    let mut device = Device::new("gfx1101".parse().expect("the emulator knows it"));
+    if needs::serves("gfx1101", candle_rocm_kernels::serves) {
         let refused = rows::time_elements(&mut device, COPY).expect_err("no model");
         let text = format!("{refused:#}");
         assert!(
-            text.contains("no latencies and bandwidths of gfx1100"),
+            text.contains("no latencies and bandwidths of gfx1101"),
             "{text}"
         );
     }

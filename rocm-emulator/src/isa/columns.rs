@@ -239,6 +239,8 @@ traits! {
     "dot" DOT,
     "double_fma" DOUBLE_FMA,
     "slow_conversion" SLOW_CONVERSION,
+    "quarter_multiply" QUARTER_MULTIPLY,
+    "whole_wave64" WHOLE_WAVE64,
 }
 
 /// An operation's columns.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use parking_lot::Mutex;
-use rocm_gpus::Timing;
+use rocm_gpus::{LaunchCost, Timing};
 
 use super::geometry::Geometry;
 use super::record::WaveRecord;
@@ -47,11 +47,12 @@ impl fmt::Display for Untimed {
             .filter(|gpu| gpu.timing().is_some())
             .map(Target::name)
             .collect();
+        let (last, others) = timed.split_last().ok_or(fmt::Error)?;
         write!(
             f,
-            "there are no latencies and bandwidths of {} to tell times by; there are of {}",
+            "there are no latencies and bandwidths of {} to tell times by; there are of {} and {last}",
             self.0,
-            timed.join(" and ")
+            others.join(", ")
         )
     }
 }
@@ -71,6 +72,8 @@ pub struct LaunchTime {
     pub sampled: u64,
     /// Workgroups that a unit holds at once.
     pub held: u32,
+    /// What the launch takes by itself, which is in none of the others, where that was published.
+    pub launch: Option<LaunchCost>,
     /// Share of the sampled time for which the busiest SIMD's matrix unit was busy.
     pub matrix: f64,
     /// The same of the busiest SIMD's vector unit.
@@ -191,6 +194,7 @@ fn whole(geometry: &Geometry, played: &Played) -> LaunchTime {
         workgroups: geometry.workgroups,
         sampled,
         held: geometry.held,
+        launch: geometry.target.timing().and_then(|timing| timing.launch),
         matrix: share(played.matrix),
         vector: share(played.vector),
         lds: share(played.lds),

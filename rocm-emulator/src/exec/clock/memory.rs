@@ -2,15 +2,12 @@
 
 use std::collections::VecDeque;
 
-use rocm_gpus::{Level, Timing};
+use rocm_gpus::{ArrayCache, Level, Timing};
 
 use super::cache::{Cache, Port};
 use super::record::MemoryUse;
 use crate::exec::memory::Access;
 use crate::isa::Target;
-
-/// Least cycles for which an instruction of a wavefront occupies the way to the first-level cache: 16 lanes at once.
-const ADDRESS_CYCLES: u64 = 4;
 
 /// A compute unit's.
 struct First {
@@ -20,6 +17,21 @@ struct First {
     busy: u64,
     /// When the lines that it waits for come, in order of asking.
     misses: VecDeque<u64>,
+}
+
+/// A shader array's: it has what compute units read, and stores pass by.
+struct Array {
+    cache: Cache,
+    port: Port,
+}
+
+impl Array {
+    fn new(of: ArrayCache, line: u64) -> Array {
+        Array {
+            cache: Cache::new(u64::from(of.kib) << 10, line),
+            port: Port::new(of.bytes.into()),
+        }
+    }
 }
 
 /// A level beyond the first.
@@ -42,7 +54,10 @@ impl Beyond {
 pub(super) struct Hierarchy {
     timing: &'static Timing,
     line: u64,
+    /// Least cycles for which an instruction of a wavefront occupies the way to the first-level cache.
+    address_cycles: u64,
     first: Vec<First>,
+    arrays: Vec<Array>,
     second: Cache,
     l2: Beyond,
     stores: Port,
@@ -81,12 +96,18 @@ pub(super) struct Busy {
 }
 
 impl Hierarchy {
-    /// Of one of `sharers` XCDs that the launch uses.
-    pub fn new(target: Target, timing: &'static Timing, sharers: u32, warm: bool) -> Hierarchy {
+    /// Of one of `sharers` XCDs that the launch uses, for wavefronts of so many lanes.
+    pub fn new(
+        target: Target,
+        timing: &'static Timing,
+        lanes: u32,
+        sharers: u32,
+        warm: bool,
+    ) -> Hierarchy {
         let product = &target.facts().product;
         let unit = target.unit();
         let line = u64::from(unit.line_bytes);
-        let units = target.multiprocessors() / product.xcds;
+        let units = product.compute_units / product.xcds;
         let of_xcd = 1.0 / f64::from(product.xcds);
         let share = 1.0 / f64::from(sharers);
         let beyond = |level, share| Beyond::new(level, share, product.clock_mhz);
@@ -96,10 +117,16 @@ impl Hierarchy {
             busy: 0,
             misses: VecDeque::new(),
         };
+        let arrays = timing.array.iter().flat_map(|&array| {
+            let count = units.div_ceil(array.compute_units);
+            (0..count).map(move |_| Array::new(array, line))
+        });
         let infinity_bytes = u64::from(product.infinity_cache_mib) << 20;
         Hierarchy {
             timing,
             line,
+            address_cycles: lanes.div_ceil(timing.address_lanes).into(),
+            arrays: arrays.collect(),
             first: (0..units).map(|_| first()).collect(),
             second: Cache::new(u64::from(product.l2_kib) << 10, line),
             l2: beyond(timing.l2, of_xcd),
@@ -117,12 +144,12 @@ impl Hierarchy {
     pub fn access(&mut self, unit: usize, at: u64, of: &MemoryUse, lines: &[u64]) -> u64 {
         let first = &mut self.first[unit];
         let moved = u64::from(of.bytes).div_ceil(self.timing.l1_bytes.into());
-        let service = ADDRESS_CYCLES.max(moved).max(lines.len() as u64);
+        let service = self.address_cycles.max(moved).max(lines.len() as u64);
         let start = at.max(first.free);
         first.free = start + service;
         first.busy += service;
         // The first bytes come after the latency, the last when all have passed.
-        let after = service - ADDRESS_CYCLES;
+        let after = service - self.address_cycles;
         let bytes = (u64::from(of.bytes) / (lines.len() as u64).max(1)).min(self.line);
         let mut done = start + after + u64::from(self.timing.l1_latency);
         let request = Request { at, start };
@@ -155,11 +182,27 @@ impl Hierarchy {
                 start = start.max(first.misses[before]);
             }
         }
-        let ready = self.second_level(Request { at, start }, line);
+        let ready = self.array(unit, Request { at, start }, line);
         let first = &mut self.first[unit];
         let in_order = first.misses.back().copied().unwrap_or(0).max(ready);
         first.misses.push_back(in_order);
         first.cache.keep(line, ready);
+        ready
+    }
+
+    /// When a line is there that a compute unit asks of its shader array's cache, or, without one, of the second level.
+    fn array(&mut self, unit: usize, mut request: Request, line: u64) -> u64 {
+        let Some(of) = self.timing.array else {
+            return self.second_level(request, line);
+        };
+        let at = unit / of.compute_units as usize;
+        request = request.through(&mut self.arrays[at].port, self.line);
+        let hit = request.start + u64::from(of.latency);
+        if let Some(ready) = self.arrays[at].cache.find(line) {
+            return hit.max(ready);
+        }
+        let ready = self.second_level(request, line);
+        self.arrays[at].cache.keep(line, ready);
         ready
     }
 

@@ -12,6 +12,9 @@ mod instruction;
 mod launch;
 mod memory;
 mod record;
+mod simd;
+mod unit;
+mod wave;
 mod xcd;
 
 pub(crate) use geometry::Geometry;

@@ -1,9 +1,9 @@
 //! One XCD plays back what the wavefronts of its workgroups did.
 //!
-//! Each SIMD has its turn every fourth cycle. In its turn it issues at most one instruction of each class, each of another
-//! wavefront, the one of highest priority and then the oldest first; a wavefront issues one in a turn. An instruction
-//! waits for its registers, its unit, its code, and, if it is a wait, for what was asked for. (AMD's instruction set
-//! manuals; ROCm Compute Profiler, "Pipeline descriptions".)
+//! Each SIMD has its turn every fourth cycle, or every cycle on RDNA. In its turn it issues at most one instruction of
+//! each class, each of another wavefront, the one of highest priority and then the oldest first; a wavefront issues one
+//! in a turn. An instruction waits for its registers, its unit, its code, and, if it is a wait, for what was asked for.
+//! (AMD's instruction set manuals; ROCm Compute Profiler, "Pipeline descriptions"; RDNA white paper.)
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
@@ -15,12 +15,11 @@ use super::geometry::Geometry;
 use super::instruction::{Class, Effect, Instruction};
 use super::memory::{Busy, Hierarchy};
 use super::record::{Entry, WaveRecord, NOTHING};
+use super::simd::Simd;
+use super::unit::{Unit, PAIR};
+use super::wave::Wave;
 use crate::codeobject::LoadedKernel;
-use crate::exec::check::{Counter, REGISTERS};
 use crate::isa::Target;
-
-/// SIMDs that share a way to the LDS.
-const PAIR: usize = 2;
 
 /// What an XCD's playing back gave, in cycles.
 pub(super) struct Played {
@@ -36,48 +35,25 @@ pub(super) struct Played {
     pub memory: Busy,
 }
 
-#[derive(Clone, Default)]
-struct Simd {
-    /// When it can issue the next instruction of each class.
-    issue: [u64; Class::COUNT],
-    vector_free: u64,
-    matrix_free: u64,
-    vector_busy: u64,
-    matrix_busy: u64,
-    wavefronts: u32,
-}
-
-#[derive(Clone)]
-struct Unit {
-    simds: Vec<Simd>,
-    lds_free: u64,
-    lds_busy: u64,
-    /// When each pair of SIMDs has got what it asked of the LDS.
-    pair_free: Vec<u64>,
+/// Where a workgroup runs: on a multiprocessor, or, in RDNA's CU mode, on one of its two compute units.
+#[derive(Clone, Copy)]
+struct Place {
+    unit: usize,
+    compute_unit: Option<usize>,
 }
 
 /// A workgroup on its unit.
 struct Group {
-    unit: usize,
+    place: Place,
+    /// Of which compute unit its LDS is.
+    lds: usize,
     running: u32,
     /// Those that have arrived at the barrier.
+    arrived: u32,
+    /// Barriers at which all have arrived.
+    passed: u64,
+    /// Those that wait at the barrier.
     waiting: Vec<u32>,
-}
-
-/// A wavefront on its SIMD.
-struct Wave<'a> {
-    record: &'a WaveRecord,
-    next: usize,
-    group: usize,
-    unit: usize,
-    simd: usize,
-    priority: u8,
-    /// When what each counter counts is done, in order.
-    counters: [Vec<u64>; 4],
-    /// When each register can be read, and when by the addend of a matrix instruction.
-    ready: Box<[[u64; 2]; REGISTERS]>,
-    /// The line of code that it is in, and when that is there.
-    code: (u64, u64),
 }
 
 pub(super) struct Xcd<'a> {
@@ -103,23 +79,17 @@ impl<'a> Xcd<'a> {
         warm: bool,
     ) -> Xcd<'a> {
         let target = kernel.kernel.target;
-        let memory = Hierarchy::new(target, timing, geometry.xcds_used(), warm);
-        let simds = target.unit().simds as usize;
+        let lanes = kernel.kernel.wavefront_size;
+        let memory = Hierarchy::new(target, timing, lanes, geometry.xcds_used(), warm);
         let units = geometry.units_of_xcd() as usize;
         let [bytes, line] = timing.instructions.map(u64::from);
-        let unit = Unit {
-            simds: vec![Simd::default(); simds],
-            lds_free: 0,
-            lds_busy: 0,
-            pair_free: vec![0; simds.div_ceil(PAIR)],
-        };
         let caches = units.div_ceil(timing.instruction_sharers as usize);
         Xcd {
             target,
             timing,
             kernel,
             instructions: HashMap::new(),
-            units: vec![unit; units],
+            units: vec![Unit::new(target.unit()); units],
             memory,
             code: (0..caches).map(|_| Cache::new(bytes, line)).collect(),
             groups: Vec::new(),
@@ -146,13 +116,13 @@ impl<'a> Xcd<'a> {
     pub fn play(mut self, groups: &'a [Vec<WaveRecord>], held: u32) -> Played {
         let mut coming = groups.iter();
         let mut starts = Vec::new();
+        let places = self.places();
+        let each = (held as usize * self.units.len() / places.len()).max(1);
         // One to each unit in turn, as the hardware spreads them.
-        for _ in 0..held {
-            for unit in 0..self.units.len() {
-                if let Some(group) = coming.next() {
-                    self.begin(unit, group, 0);
-                    starts.push(0);
-                }
+        for place in (0..each).flat_map(|_| &places) {
+            if let Some(group) = coming.next() {
+                self.begin(*place, group, 0);
+                starts.push(0);
             }
         }
         while let Some(Reverse((at, _, index))) = self.turns.pop() {
@@ -171,48 +141,60 @@ impl<'a> Xcd<'a> {
             starts,
             matrix: most(|simd| simd.matrix_busy),
             vector: most(|simd| simd.vector_busy),
-            lds: self
-                .units
-                .iter()
-                .map(|unit| unit.lds_busy)
-                .max()
-                .unwrap_or(0),
+            lds: self.units.iter().map(Unit::lds_busy).max().unwrap_or(0),
             memory: self.memory.busy(),
         }
     }
 
-    fn begin(&mut self, unit: usize, records: &'a [WaveRecord], at: u64) {
+    /// Where workgroups run, in the order in which they come there.
+    fn places(&self) -> Vec<Place> {
+        let unit = self.target.unit();
+        let units = 0..self.units.len();
+        if unit.compute_units == 1 || self.kernel.kernel.descriptor.wgp_mode {
+            let whole = |unit| Place {
+                unit,
+                compute_unit: None,
+            };
+            return units.map(whole).collect();
+        }
+        let of = |at: usize| units.clone().map(move |unit| (unit, Some(at)));
+        let places = (0..unit.compute_units as usize).flat_map(of);
+        places
+            .map(|(unit, compute_unit)| Place { unit, compute_unit })
+            .collect()
+    }
+
+    fn begin(&mut self, place: Place, records: &'a [WaveRecord], at: u64) {
         let group = self.groups.len();
         let running = records.iter().filter(|record| !record.entries.is_empty());
+        let unit = &mut self.units[place.unit];
         self.groups.push(Group {
-            unit,
+            place,
+            lds: unit.enter(place.compute_unit),
             running: running.clone().count() as u32,
+            arrived: 0,
+            passed: 0,
             waiting: Vec::new(),
         });
+        let simds = match place.compute_unit {
+            Some(at) => PAIR * at..PAIR * (at + 1),
+            None => 0..unit.simds.len(),
+        };
         for record in running {
-            let simds = self.units[unit].simds.iter_mut().enumerate();
-            let Some((simd, least)) = simds.min_by_key(|(_, simd)| simd.wavefronts) else {
+            let each = unit.simds[simds.clone()].iter_mut().enumerate();
+            let Some((simd, least)) = each.min_by_key(|(_, simd)| simd.wavefronts) else {
                 continue;
             };
             least.wavefronts += 1;
             let index = self.waves.len() as u32;
-            self.waves.push(Some(Wave {
-                record,
-                next: 0,
-                group,
-                unit,
-                simd,
-                priority: 0,
-                counters: Default::default(),
-                ready: Box::new([[0; 2]; REGISTERS]),
-                code: (u64::MAX, 0),
-            }));
+            let wave = Wave::new(record, group, place.unit, simds.start + simd);
+            self.waves.push(Some(wave));
             self.turns.push(Reverse((at, u8::MAX, index)));
         }
     }
 
-    /// A wavefront's turn: it issues, or comes back when it can. The unit, if a workgroup ended there.
-    fn turn(&mut self, at: u64, index: u32) -> Option<usize> {
+    /// A wavefront's turn: it issues, or comes back when it can. The place, if a workgroup ended there.
+    fn turn(&mut self, at: u64, index: u32) -> Option<Place> {
         let mut wave = self.waves[index as usize].take()?;
         let entry = wave.record.entries[wave.next];
         let timing = self.timing;
@@ -225,7 +207,8 @@ impl<'a> Xcd<'a> {
         let unit = &self.units[wave.unit];
         let code = &mut self.code[wave.unit / timing.instruction_sharers as usize];
         let fetched = fetch(&mut wave, code, timing, pc, at);
-        let can = wave.can_issue(instruction, &unit.simds[wave.simd], self.target);
+        let free = unit.simds[wave.simd].free(instruction);
+        let can = wave.can_issue(instruction, free, self.target);
         // Its SIMD's turn.
         let cycle = u64::from(self.target.unit().issue_cycles);
         let phase = wave.simd as u64 % cycle;
@@ -238,20 +221,15 @@ impl<'a> Xcd<'a> {
             return None;
         }
         let instruction = &self.instructions[&entry.offset];
-        issue(
-            &mut self.units[wave.unit],
-            &mut wave,
-            instruction,
-            timing,
-            at,
-        );
+        let simd = &mut self.units[wave.unit].simds[wave.simd];
+        simd.issue(&mut wave, instruction, timing, at);
         let (class, slots, effect) = (instruction.class, instruction.slots, instruction.effect);
         let done = self.ask(&wave, class, entry, at);
         let instruction = &self.instructions[&entry.offset];
         wave.count(&instruction.counts, done);
         self.end = self.end.max(done);
         wave.next += 1;
-        let mut next = at + cycle * slots;
+        let mut next = at + slots;
         let follows = wave.record.entries.get(wave.next);
         let after = instruction.size as i32;
         if class == Class::Branch && follows.is_some_and(|it| it.offset != entry.offset + after) {
@@ -262,29 +240,52 @@ impl<'a> Xcd<'a> {
             Effect::Sleep(cycles) => next += cycles,
             _ => {}
         }
-        let ends = effect == Effect::End || follows.is_none();
-        let (group, priority) = (wave.group, u8::MAX - wave.priority);
-        if ends {
-            // It stays until its stores are acknowledged.
-            let last = wave.last_done();
-            if last > at {
-                wave.next -= 1;
-                wave.counters = Default::default();
-                self.turns.push(Reverse((last, priority, index)));
-                self.waves[index as usize] = Some(wave);
-                return None;
-            }
-            self.units[wave.unit].simds[wave.simd].wavefronts -= 1;
-            return self.leave(group, at);
+        if effect == Effect::End || follows.is_none() {
+            return self.end_wave(wave, index, at);
         }
+        self.go_on(wave, index, effect, next);
+        None
+    }
+
+    /// A wavefront has issued its last instruction. The place, if its workgroup ended.
+    fn end_wave(&mut self, mut wave: Wave<'a>, index: u32, at: u64) -> Option<Place> {
+        // It stays until its stores are acknowledged.
+        let last = wave.last_done();
+        if last > at {
+            wave.next -= 1;
+            wave.settle();
+            let priority = u8::MAX - wave.priority;
+            self.turns.push(Reverse((last, priority, index)));
+            self.waves[index as usize] = Some(wave);
+            return None;
+        }
+        self.units[wave.unit].simds[wave.simd].wavefronts -= 1;
+        self.leave(wave.group, at)
+    }
+
+    /// A wavefront's next turn, unless it waits at a barrier.
+    fn go_on(&mut self, mut wave: Wave<'a>, index: u32, effect: Effect, next: u64) {
+        let (group, priority) = (wave.group, u8::MAX - wave.priority);
+        let of = &mut self.groups[group];
+        let arrives = matches!(effect, Effect::Barrier | Effect::Arrive);
+        if arrives {
+            wave.arrivals += 1;
+            of.arrived += 1;
+        }
+        let waits = match effect {
+            Effect::Barrier => true,
+            Effect::Await => of.passed < wave.arrivals,
+            _ => false,
+        };
         self.waves[index as usize] = Some(wave);
-        if effect == Effect::Barrier {
-            self.groups[group].waiting.push(index);
-            self.release(group, next);
+        if waits {
+            of.waiting.push(index);
         } else {
             self.turns.push(Reverse((next, priority, index)));
         }
-        None
+        if arrives {
+            self.release(group, next);
+        }
     }
 
     /// When what an instruction asked of LDS or memory is done.
@@ -292,22 +293,17 @@ impl<'a> Xcd<'a> {
         let detail = entry.detail as usize;
         match class {
             Class::Lds if entry.detail != NOTHING => {
-                let of = wave.record.lds[detail];
+                let lds = self.groups[wave.group].lds;
                 let unit = &mut self.units[wave.unit];
-                let pair = &mut unit.pair_free[wave.simd / PAIR];
-                let cycles = u64::from(of.cycles);
-                let moved = u64::from(of.bytes).div_ceil(self.timing.lds_bytes_of_pair.into());
-                let service = cycles.max(moved);
-                let start = at.max(unit.lds_free).max(*pair);
-                unit.lds_free = start + cycles;
-                unit.lds_busy += cycles;
-                *pair = start + service;
-                start + service + u64::from(self.timing.lds)
+                unit.ask([lds, wave.simd], wave.record.lds[detail], self.timing, at)
             }
             Class::Memory if entry.detail != NOTHING => {
                 let of = wave.record.accesses[detail];
                 let lines = &wave.record.lines[of.first as usize..][..of.count as usize];
-                self.memory.access(wave.unit, at, &of, lines)
+                let unit = self.target.unit();
+                let of_unit = wave.simd / (unit.simds / unit.compute_units) as usize;
+                let compute_unit = wave.unit * unit.compute_units as usize + of_unit;
+                self.memory.access(compute_unit, at, &of, lines)
             }
             // Scalar data are taken to lie in the second level.
             Class::ScalarMemory => at + u64::from(self.timing.l2.latency),
@@ -316,12 +312,13 @@ impl<'a> Xcd<'a> {
     }
 
     /// A wavefront has ended.
-    fn leave(&mut self, group: usize, at: u64) -> Option<usize> {
+    fn leave(&mut self, group: usize, at: u64) -> Option<Place> {
         self.end = self.end.max(at);
         let of = &mut self.groups[group];
         of.running -= 1;
         if of.running == 0 {
-            return Some(of.unit);
+            self.units[of.place.unit].leave(of.lds);
+            return Some(of.place);
         }
         self.release(group, at + u64::from(self.timing.vector));
         None
@@ -330,9 +327,11 @@ impl<'a> Xcd<'a> {
     /// Let the wavefronts go on that wait at a barrier, if all are there.
     fn release(&mut self, group: usize, at: u64) {
         let of = &mut self.groups[group];
-        if of.waiting.len() < of.running as usize {
+        if of.arrived == 0 || of.arrived < of.running {
             return;
         }
+        of.arrived = 0;
+        of.passed += 1;
         for index in std::mem::take(&mut of.waiting) {
             let priority = self.waves[index as usize]
                 .as_ref()
@@ -343,99 +342,21 @@ impl<'a> Xcd<'a> {
 }
 
 /// When the code at an address is there. Lines that the instruction cache lacks come from the second level, where the
-/// launches before have left them.
+/// launches before have left them, and some that follow come with them.
 fn fetch(wave: &mut Wave, cache: &mut Cache, timing: &Timing, pc: u64, at: u64) -> u64 {
     let line = pc / u64::from(timing.instructions[1]);
     if wave.code.0 != line {
-        let ready = cache.find(line).unwrap_or_else(|| {
-            let ready = at + u64::from(timing.l2.latency);
-            cache.keep(line, ready);
-            ready
-        });
-        wave.code = (line, ready);
+        let mut find = |line| {
+            cache.find(line).unwrap_or_else(|| {
+                let ready = at + u64::from(timing.l2.latency);
+                cache.keep(line, ready);
+                ready
+            })
+        };
+        wave.code = (line, find(line));
+        for ahead in 1..=u64::from(timing.code_ahead) {
+            find(line + ahead);
+        }
     }
     wave.code.1
-}
-
-/// The SIMD, and the wavefront's registers, after an instruction is issued.
-fn issue(unit: &mut Unit, wave: &mut Wave, of: &Instruction, timing: &Timing, at: u64) {
-    let simd = &mut unit.simds[wave.simd];
-    let cycle = u64::from(timing.vector);
-    if of.class != Class::Internal {
-        simd.issue[of.class as usize] = at + cycle;
-    }
-    let mut ready = [at + cycle; 2];
-    match of.matrix {
-        Some(matrix) => {
-            simd.matrix_free = at + matrix.cycles;
-            simd.matrix_busy += matrix.cycles;
-            simd.vector_free = at + cycle;
-            simd.vector_busy += cycle;
-            let result = at + matrix.cycles;
-            ready = [result + u64::from(timing.matrix_result), result];
-        }
-        None if of.class == Class::Vector => {
-            simd.vector_free = at + of.occupies;
-            simd.vector_busy += of.occupies;
-            ready = [at + of.occupies; 2];
-        }
-        // What is loaded is waited for by counters.
-        None if of.class != Class::Scalar => return,
-        None => {}
-    }
-    for register in of.writes.iter().flat_map(|span| span.registers()) {
-        wave.ready[register] = ready;
-    }
-}
-
-impl Wave<'_> {
-    /// Something that these counters count is done then, or with what was before: they come back in order.
-    fn count(&mut self, counters: &[Counter], done: u64) {
-        for counter in counters {
-            let counted = &mut self.counters[*counter as usize];
-            let last = counted.last().copied().unwrap_or(0);
-            counted.push(done.max(last));
-        }
-    }
-
-    /// When all is done that is counted.
-    fn last_done(&self) -> u64 {
-        let counters = self.counters.iter().filter_map(|counted| counted.last());
-        counters.copied().max().unwrap_or(0)
-    }
-
-    /// The first cycle in which its registers, its unit and what it waits for let it issue.
-    fn can_issue(&mut self, of: &Instruction, simd: &Simd, target: Target) -> u64 {
-        let mut can = match of.class {
-            Class::Internal => 0,
-            class => simd.issue[class as usize],
-        };
-        if of.class == Class::Vector {
-            can = can.max(simd.vector_free);
-        }
-        let addend = of.matrix.and_then(|matrix| matrix.addend);
-        for span in &of.reads {
-            let as_addend = usize::from(addend == Some(*span));
-            let registers = span
-                .registers()
-                .map(|register| self.ready[register][as_addend]);
-            can = can.max(registers.max().unwrap_or(0));
-        }
-        if of.matrix.is_some() {
-            can = can.max(simd.matrix_free);
-        }
-        for counter in Counter::ALL {
-            let pending = &self.counters[counter as usize];
-            let most = match of.wait[counter as usize] {
-                Some(most) => most as usize,
-                // One more must fit.
-                None if of.counts.contains(&counter) => counter.most(target) - 1,
-                None => continue,
-            };
-            if let Some(last) = pending.len().checked_sub(most + 1) {
-                can = can.max(pending[last]);
-            }
-        }
-        can
-    }
 }

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use super::crew;
 use super::launch::{Launch, Options};
 use super::launch_state::{scratch_size, Arguments};
-use super::occupancy::workgroups_per_multiprocessor;
+use super::occupancy::{workgroups_in_mode, workgroups_per_multiprocessor};
 use super::schedule::{Next, Schedule};
 use super::thread::{Run, Thread};
 use super::workgroup::{Failure, Progress, Workgroup};
@@ -73,7 +73,7 @@ pub fn dispatch(
     let geometry = || Geometry {
         target: kernel.target,
         workgroups,
-        held,
+        held: workgroups_in_mode(kernel, items as u32, lds_size).max(1),
     };
     let sample = options.cycles.map(|cycles| Sample::new(cycles, geometry()));
     let grid = Grid {
