@@ -186,12 +186,19 @@ const LLAMA_TOKENS: [usize; 4] = [128, 512, 1024, 8192];
 /// Lengths of rows whose times are told.
 const TIMED_COLUMNS: [u32; 3] = [1024, 4096, 16384];
 
+/// Whether pages tell times of a GPU: those whose model of time is held to whole products.
+pub fn is_timed(target: Target) -> bool {
+    [Target::Gfx90a, Target::Gfx942].contains(&target)
+}
+
 /// By the emulator's model of time, where there is one of the GPU.
 fn times(arch: &str, gpus: &Gpus, device: &mut Device) -> Result<String> {
     const TITLE: &str = "\n### Predicted times";
     let target = device.target;
-    if target.timing().is_none() {
-        return Ok(format!("{TITLE}\n\nNone: {}.\n", Untimed(target)));
+    if !is_timed(target) {
+        return Ok(format!(
+            "{TITLE}\n\nNone: [the clock](clock.md#rdna) of {target} is held to instructions and copies alone.\n"
+        ));
     }
     Ok(format!(
         "{TITLE}\n\nBy the model of time at the highest engine clock; [clock.md](clock.md) says how far off it is. \

@@ -8,6 +8,7 @@ mod run;
 
 use std::fmt::Write as _;
 
+use candle_rocm_kernel_report::page::is_timed;
 use candle_rocm_testing::hip::toolchain;
 use candle_rocm_testing::needs::{self, Need};
 use candle_rocm_variables::WRITE_PAGES;
@@ -103,9 +104,9 @@ fn row(target: Target, step: &Step, checked: &Problem, timed: &[Problem], said: 
 
 fn rows(ladder: &Ladder, page: &Page, target: Target) -> Vec<Row> {
     let checked = (ladder.checked)();
-    let timed: Vec<Problem> = match target.timing() {
-        Some(_) => ladder.timed.iter().map(|of| (of.problem)()).collect(),
-        None => Vec::new(),
+    let timed: Vec<Problem> = match is_timed(target) {
+        true => ladder.timed.iter().map(|of| (of.problem)()).collect(),
+        false => Vec::new(),
     };
     let mut said = page.figures(target.name()).into_iter();
     let each = page.steps.iter();
