@@ -3,7 +3,11 @@
 #include "conv/resample.cuh"
 
 // How these are launched: launch_heuristics.rs says what the words mean.
-#define LAUNCHES(X, EVERY) EVERY(AnyGrid, 1, Longest)
+// Windows of pairs are several outputs a thread.
+#define LAUNCHES(X, EVERY)             \
+    EVERY(AnyGrid, 1, Longest)         \
+    X(avg_pool2d, AnyGrid, 2, Longest) \
+    X(max_pool2d, AnyGrid, 2, Longest)
 
 // Candle's host code passes the number of src's elements first; the kernels need dst's, which the
 // dimensions give.
