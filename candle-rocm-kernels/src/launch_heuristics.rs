@@ -146,8 +146,8 @@ pub const LEAST_WORKGROUP: u32 = THREADS;
 const WORKGROUPS_PER_UNIT: u32 = 16;
 /// The largest wavefront.
 const WAVEFRONT: u32 = 64;
-/// Work-items of a workgroup whose row is not as many vectors for each exactly: on an NVIDIA H200 rows of 20,000 f16 take
-/// 1.5 times as long with 1024, which hold them, as with 512, whose rest is read from the cache.
+/// Work-items of a workgroup whose row is not as many vectors for each exactly: on an NVIDIA H200 rows of 20,000 f16
+/// take 1.5 times as long with 1024, which hold them, as with 512, whose rest is read from the cache.
 const MOST_INEXACT: u32 = 512;
 /// Rows that a workgroup makes at most: as many as 32 work-items can hold, of 16 bytes each.
 const MOST_ROWS: u32 = 32;

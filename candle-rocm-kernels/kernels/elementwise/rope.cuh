@@ -1,8 +1,8 @@
 // Rotary position embedding: pairs (x0, x1) rotated by an angle given as cos and sin.
 //
 // A thread rotates a vector of pairs where vectors divide rows and all pointers are aligned, or one pair. cos and sin
-// have d / 2 values a position, for each batch element anew where stride_b (the elements of one batch element of src) is
-// not 0.
+// have d / 2 values a position, for each batch element anew where stride_b (the elements of one batch element of src)
+// is not 0.
 #pragma once
 #include "portable/convert.cuh"
 
