@@ -4,7 +4,11 @@
 #include "portable/sizes.cuh"
 
 // How these are launched: launch_heuristics.rs says what the words mean.
-#define LAUNCHES(X, EVERY) EVERY(AnyGrid, 1, Longest)
+// Windows of pairs are several outputs a thread.
+#define LAUNCHES(X, EVERY)             \
+    EVERY(AnyGrid, 1, Longest)         \
+    X(avg_pool2d, AnyGrid, 2, Longest) \
+    X(max_pool2d, AnyGrid, 2, Longest)
 
 // These stand once for each size of element.
 #define MOVES(X) X(im2col1d) X(im2col) X(upsample_nearest2d)

@@ -16,33 +16,78 @@ __device__ __forceinline__ void for_each_output(size_t out_h, size_t out_w, cons
     }
 }
 
+// Outputs that a thread pools at once, by pairs of neighbours, from 16 bytes of each line.
+template <class T> constexpr uint32_t POOLED = VEC16<T> / 2;
+
+// Whether windows are pairs of neighbours that can be read so.
+template <class T>
+__device__ __forceinline__ bool pools_pairs(size_t w_k, size_t w_stride, size_t out_w, const Layout<4> &s, const T *src,
+                                            const T *dst) {
+    bool fits = w_k == 2 && w_stride == 2 && s.strides[3] == 1 && out_w % POOLED<T> == 0;
+    fits = fits && is_aligned(src, 16) && is_aligned(dst, POOLED<T> * sizeof(T));
+#pragma unroll
+    for (int d = 0; d < 3; d++) fits = fits && (s.dims[d] == 1 || s.strides[d] % VEC16<T> == 0);
+    return fits;
+}
+
+// Makes each output from its window: `start` gives the result of its first element, `add` that with one more, `finish`
+// the output.
+template <class T, class Start, class Add, class Finish>
+__device__ __forceinline__ void pool(size_t h_k, size_t w_k, size_t h_stride, size_t w_stride,
+                                     const size_t *__restrict__ info, const T *__restrict__ src, T *__restrict__ dst,
+                                     Start start, Add add, Finish finish) {
+    constexpr uint32_t WIDTH = POOLED<T>;
+    Layout<4> s(info);
+    size_t out_h = (s.dims[2] - h_k) / h_stride + 1, out_w = (s.dims[3] - w_k) / w_stride + 1;
+    if (pools_pairs(w_k, w_stride, out_w, s, src, dst)) {
+        auto pooled = [&](const T *from, size_t y, size_t x) INLINED {
+            const T *line = from + y * h_stride * s.strides[2] + x * (2 * WIDTH);
+            vec<T, WIDTH> values;
+            decltype(start(*src)) results[WIDTH];
+            for (size_t m = 0; m < h_k; m++, line += s.strides[2]) {
+                auto pairs = read_global<vec<T, 2 * WIDTH>>(line);
+#pragma unroll
+                for (uint32_t k = 0; k < WIDTH; k++) {
+                    results[k] = m == 0 ? start(pairs[2 * k]) : add(results[k], pairs[2 * k]);
+                    results[k] = add(results[k], pairs[2 * k + 1]);
+                }
+            }
+#pragma unroll
+            for (uint32_t k = 0; k < WIDTH; k++) values[k] = finish(results[k]);
+            return values;
+        };
+        for_each_output(out_h, out_w / WIDTH, s, src, (vec<T, WIDTH> *)dst, pooled);
+        return;
+    }
+    for_each_output(out_h, out_w, s, src, dst, [&](const T *from, size_t y, size_t x) INLINED {
+        const T *window = from + y * h_stride * s.strides[2] + x * w_stride * s.strides[3];
+        auto result = start(window[0]);
+        for (size_t m = 0; m < h_k; m++)
+            for (size_t n = m == 0 ? 1 : 0; n < w_k; n++)
+                result = add(result, window[m * s.strides[2] + n * s.strides[3]]);
+        return finish(result);
+    });
+}
+
 // The mean of each window: of floats, as on the CPU, the sum times 1 / area in the element's type; of integers, where
 // that would be 0, the sum in 64 bits by the area, towards zero.
 template <class T>
 __device__ __forceinline__ void avg_pool2d(size_t h_k, size_t w_k, size_t h_stride, size_t w_stride,
                                            const size_t *__restrict__ info, const T *__restrict__ src,
                                            T *__restrict__ dst) {
-    Layout<4> s(info);
-    size_t out_h = (s.dims[2] - h_k) / h_stride + 1, out_w = (s.dims[3] - w_k) / w_stride + 1;
-    auto add = [&](auto &sum, const T *from, size_t y, size_t x) INLINED {
-        for (size_t m = 0; m < h_k; m++)
-            for (size_t n = 0; n < w_k; n++)
-                sum += upcast(from[(y * h_stride + m) * s.strides[2] + (x * w_stride + n) * s.strides[3]]);
-    };
     if constexpr (is_float<T>::value) {
-        compute_t<T> scale = upcast(convert<T>(1.0 / (double)(h_k * w_k)));
-        for_each_output(out_h, out_w, s, src, dst, [&](const T *from, size_t y, size_t x) {
-            compute_t<T> sum = 0;
-            add(sum, from, y, x);
-            return round_to<T>((compute_t<T>)(sum * scale));
-        });
+        using C = compute_t<T>;
+        C scale = upcast(convert<T>(1.0 / (double)(h_k * w_k)));
+        pool(
+            h_k, w_k, h_stride, w_stride, info, src, dst, [](T x) INLINED { return (C)0 + (C)upcast(x); },
+            [](C sum, T x) INLINED { return sum + (C)upcast(x); },
+            [=](C sum) INLINED { return round_to<T>((C)(sum * scale)); });
     } else {
         int64_t area = (int64_t)(h_k * w_k);
-        for_each_output(out_h, out_w, s, src, dst, [&](const T *from, size_t y, size_t x) {
-            int64_t sum = 0;
-            add(sum, from, y, x);
-            return (T)(sum / area);
-        });
+        pool(
+            h_k, w_k, h_stride, w_stride, info, src, dst, [](T x) INLINED { return (int64_t)x; },
+            [](int64_t sum, T x) INLINED { return sum + (int64_t)x; },
+            [=](int64_t sum) INLINED { return (T)(sum / area); });
     }
 }
 
@@ -51,18 +96,11 @@ template <class T>
 __device__ __forceinline__ void max_pool2d(size_t h_k, size_t w_k, size_t h_stride, size_t w_stride,
                                            const size_t *__restrict__ info, const T *__restrict__ src,
                                            T *__restrict__ dst) {
-    Layout<4> s(info);
-    size_t out_h = (s.dims[2] - h_k) / h_stride + 1, out_w = (s.dims[3] - w_k) / w_stride + 1;
-    for_each_output(out_h, out_w, s, src, dst, [&](const T *from, size_t y, size_t x) {
-        const T *window = from + y * h_stride * s.strides[2] + x * w_stride * s.strides[3];
-        compute_t<T> largest = upcast(window[0]);
-        for (size_t m = 0; m < h_k; m++)
-            for (size_t n = 0; n < w_k; n++) {
-                compute_t<T> value = upcast(window[m * s.strides[2] + n * s.strides[3]]);
-                largest = largest < value ? value : largest;
-            }
-        return round_to<T>(largest);
-    });
+    using C = compute_t<T>;
+    pool(
+        h_k, w_k, h_stride, w_stride, info, src, dst, [](T x) INLINED { return (C)upcast(x); },
+        [](C largest, T x) INLINED { return largest < (C)upcast(x) ? (C)upcast(x) : largest; },
+        [](C largest) INLINED { return round_to<T>(largest); });
 }
 
 // The input place of each output place along an axis, as on the CPU: the product in f64, towards zero.
@@ -85,11 +123,44 @@ struct NearestAxis {
     }
 };
 
+// Each element twice along both axes, by vectors of which a thread has one in two lines.
+template <class T> __device__ __forceinline__ void double_elements(const Layout<4> &s, const T *__restrict__ src,
+                                                                   T *__restrict__ dst) {
+    constexpr uint32_t WIDTH = VEC16<T>;
+    size_t columns = s.dims[3] * 2 / WIDTH, lines = s.dims[0] * s.dims[1] * s.dims[2], total = lines * columns;
+    bool fits_32 = total <= 0xffffffffu;
+    auto *wide = (vec<T, WIDTH> *)dst;
+    for (size_t i = global_thread(); i < total; i += global_threads()) {
+        size_t rest = i, x = pop_axis(rest, columns, fits_32), line = rest;
+        size_t y = pop_axis(rest, s.dims[2], fits_32), channel = pop_axis(rest, s.dims[1], fits_32);
+        const T *row = src + rest * s.strides[0] + channel * s.strides[1] + y * s.strides[2];
+        auto half = read_global<vec<T, WIDTH / 2>>(row + x * (WIDTH / 2));
+        vec<T, WIDTH> values;
+#pragma unroll
+        for (uint32_t k = 0; k < WIDTH; k++) values[k] = half[k / 2];
+        wide[2 * line * columns + x] = values;
+        wide[(2 * line + 1) * columns + x] = values;
+    }
+}
+
+// Whether `double_elements` can do it: vectors are aligned in all lines.
+template <class T>
+__device__ __forceinline__ bool doubles(size_t out_h, size_t out_w, double h_scale, double w_scale, const Layout<4> &s,
+                                        const T *src, const T *dst) {
+    constexpr size_t HALF = VEC16<T> / 2;
+    bool fits = h_scale == 0.5 && w_scale == 0.5 && out_h == 2 * s.dims[2] && out_w == 2 * s.dims[3] &&
+                s.strides[3] == 1 && s.dims[3] % HALF == 0 && is_aligned(src, 8) && is_aligned(dst, 16);
+#pragma unroll
+    for (int d = 0; d < 3; d++) fits = fits && (s.dims[d] == 1 || s.strides[d] % HALF == 0);
+    return fits;
+}
+
 template <class T>
 __device__ __forceinline__ void upsample_nearest2d(size_t out_h, size_t out_w, double h_scale, double w_scale,
                                                    const size_t *__restrict__ info, const T *__restrict__ src,
                                                    T *__restrict__ dst) {
     Layout<4> s(info);
+    if (doubles(out_h, out_w, h_scale, w_scale, s, src, dst)) return double_elements(s, src, dst);
     NearestAxis h(h_scale, s.dims[2], out_h), w(w_scale, s.dims[3], out_w);
     constexpr uint32_t WIDTH = VEC16<T>;
     if (out_w % WIDTH != 0 || !is_aligned(dst, 16)) {
@@ -111,13 +182,13 @@ __device__ __forceinline__ void upsample_nearest2d(size_t out_h, size_t out_w, d
 
 // One axis of a bilinear interpolation: two neighbours and the weight of the second.
 struct Neighbours {
-    size_t first, second;
+    size_t first;
     double weight;
+    Neighbours() = default;
     __device__ __forceinline__ Neighbours(size_t at, double scale, bool align_corners, size_t size) {
         double place = align_corners ? scale * (double)at : scale * ((double)at + 0.5) - 0.5;
         place = math::fmax(place, 0.0);
         first = min_of((size_t)place, size - 1);
-        second = min_of(first + 1, size - 1);
         weight = math::fmin(place - (double)first, 1.0);
     }
     // Input places per output place.
@@ -128,22 +199,70 @@ struct Neighbours {
     }
 };
 
+// An axis: the neighbours of each output place.
+struct NeighbourAxis {
+    double scale;
+    size_t size;
+    bool align_corners;
+    __device__ __forceinline__ Neighbours operator()(size_t at) const { return {at, scale, align_corners, size}; }
+    __device__ __forceinline__ size_t second(const Neighbours &of) const { return min_of(of.first + 1, size - 1); }
+};
+
+// Channels whose outputs at some places a thread makes: places and weights of their neighbours are the same.
+constexpr uint32_t BILINEAR_CHANNELS = 4;
+
+// WIDTH neighbours in a line at once.
+template <uint32_t WIDTH, class T, class Axis>
+__device__ __forceinline__ void upsample_bilinear2d(size_t out_h, size_t out_w, const Layout<4> &s,
+                                                    const T *__restrict__ src, T *__restrict__ dst, Axis h_axis,
+                                                    Axis w_axis) {
+    size_t columns = out_w / WIDTH, of_channel = out_h * columns, channels = s.dims[0] * s.dims[1];
+    size_t total = ceil_div(channels, (size_t)BILINEAR_CHANNELS) * of_channel;
+    bool fits_32 = total <= 0xffffffffu;
+    auto *to = (vec<T, WIDTH> *)dst;
+    for (size_t i = global_thread(); i < total; i += global_threads()) {
+        size_t rest = i, x = pop_axis(rest, columns, fits_32), y = pop_axis(rest, out_h, fits_32);
+        Neighbours h = h_axis(y), w[WIDTH];
+#pragma unroll
+        for (uint32_t k = 0; k < WIDTH; k++) w[k] = w_axis(x * WIDTH + k);
+        size_t channel = rest * BILINEAR_CHANNELS, end = min_of(channel + BILINEAR_CHANNELS, channels);
+        size_t batch = divide(channel, s.dims[1], fits_32), of_batch = channel - batch * s.dims[1];
+#pragma nounroll
+        for (; channel < end; channel++, of_batch++) {
+            if (of_batch == s.dims[1]) {
+                of_batch = 0;
+                batch++;
+            }
+            const T *from = src + batch * s.strides[0] + of_batch * s.strides[1];
+            const T *first = from + h.first * s.strides[2], *second = from + h_axis.second(h) * s.strides[2];
+            vec<T, WIDTH> values;
+#pragma unroll
+            for (uint32_t k = 0; k < WIDTH; k++) {
+                auto between = [&](const T *line) INLINED {
+                    return convert<double>(line[w[k].first * s.strides[3]]) * (1.0 - w[k].weight) +
+                           convert<double>(line[w_axis.second(w[k]) * s.strides[3]]) * w[k].weight;
+                };
+                values[k] = convert<T>(between(first) * (1.0 - h.weight) + between(second) * h.weight);
+            }
+            to[(channel * out_h + y) * columns + x] = values;
+        }
+    }
+}
+
 // Computed in f64 and rounded once, as on the CPU.
 template <class T>
 __device__ __forceinline__ void upsample_bilinear2d(size_t out_h, size_t out_w, bool align_corners, bool h_given,
                                                     double h_factor, bool w_given, double w_factor,
                                                     const size_t *__restrict__ info, const T *__restrict__ src,
                                                     T *__restrict__ dst) {
+    constexpr uint32_t WIDTH = 4;
     Layout<4> s(info);
-    double h_scale = Neighbours::scale(s.dims[2], out_h, align_corners, h_given, h_factor);
-    double w_scale = Neighbours::scale(s.dims[3], out_w, align_corners, w_given, w_factor);
-    for_each_output(out_h, out_w, s, src, dst, [&](const T *from, size_t y, size_t x) {
-        Neighbours h(y, h_scale, align_corners, s.dims[2]), w(x, w_scale, align_corners, s.dims[3]);
-        auto at = [&](size_t sy, size_t sx) {
-            return convert<double>(from[sy * s.strides[2] + sx * s.strides[3]]);
-        };
-        double top = at(h.first, w.first) * (1.0 - w.weight) + at(h.first, w.second) * w.weight;
-        double bottom = at(h.second, w.first) * (1.0 - w.weight) + at(h.second, w.second) * w.weight;
-        return convert<T>(top * (1.0 - h.weight) + bottom * h.weight);
-    });
+    auto axis = [=](size_t in, size_t out, bool given, double factor) INLINED {
+        double scale = Neighbours::scale(in, out, align_corners, given, factor);
+        return NeighbourAxis{scale, in, align_corners};
+    };
+    auto h = axis(s.dims[2], out_h, h_given, h_factor), w = axis(s.dims[3], out_w, w_given, w_factor);
+    if (out_w % WIDTH == 0 && is_aligned(dst, WIDTH * sizeof(T)))
+        upsample_bilinear2d<WIDTH>(out_h, out_w, s, src, dst, h, w);
+    else upsample_bilinear2d<1>(out_h, out_w, s, src, dst, h, w);
 }

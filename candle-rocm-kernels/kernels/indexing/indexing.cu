@@ -4,7 +4,8 @@
 // value of the index type marks a place without source: it reads as zero and is not written. Any
 // other index outside the dimension ends the launch, with a report, where Candle's CPU backend returns an error.
 #include "elementwise/elementwise.cuh"
-#include "indexing/ordered_updates.cuh"
+#include "indexing/binned_updates.cuh"
+#include "indexing/tiled_updates.cuh"
 #include "portable/sizes.cuh"
 
 // How these are launched: launch_heuristics.rs says what the words mean. An element costs more than a load and a store,
@@ -129,15 +130,16 @@ __device__ __forceinline__ void gather(size_t numel, const I *__restrict__ ids, 
 #define UPDATE_ENTRY ENTRY __launch_bounds__(UPDATE_THREADS, UPDATE_GRIDS)
 #endif
 
-// Updates of columns that have the same indices for each left, by rows or by queues.
+// Updates of columns that have the same indices for each left, by rows, by bins or by queues.
 template <class Update, class I>
 __device__ __forceinline__ void update_alike(const I *__restrict__ ids,
                                              const typename Update::Element *__restrict__ src,
                                              typename Update::Element *dst, const UpdateShape &shape, bool common,
                                              Operation operation, Reason reason) {
     size_t waves = global_threads() / wave_size();
-    if (shape.right == 1 && shape.left * MOST_SHARERS >= waves)
+    if (shape.right == 1 && shape.left * WAVES_OF_ROW >= waves)
         update_rows<Update>(ids, src, dst, shape, common, operation, reason);
+    else if (shape.right <= MOST_BINNED) update_binned<Update>(ids, src, dst, shape, common, operation, reason);
     else update_queued<Update>(ids, src, dst, shape, common, operation, reason);
 }
 

@@ -2,15 +2,20 @@
 //
 // Tensors are contiguous and seen as (left, dim, right) around the indexed dimension. Elements that share (left, right)
 // are a column. An element of a column gets its updates in the order of the column's indices, so that results do not
-// depend on scheduling even where indices repeat. Three ways share the work:
+// depend on scheduling even where indices repeat. Four ways share the work:
 //
 //   rows      right is 1, and left is large: a wavefront has a column, or some of its destination, and takes as many
 //             indices at a time as it has lanes. Lanes whose indices have the same low bits take turns (Rounds). The
 //             destination is in LDS where it fits.
-//   queues    columns of one left have the same indices: a workgroup has some columns and some of their destination,
-//             queues those of the indices that lie there, in order, and then walks the queue.
-//   tiles     each column has indices of its own: a workgroup has 32 columns and some of their destination, reads the
-//             indices of all of them to LDS, and gives each column eight threads, which share that destination.
+//   bins      columns of one left have the same indices, and are few: a workgroup has some columns and some of their
+//             destination, of which each wavefront has a bin (binned_updates.cuh).
+//   queues    they are more: a workgroup has some columns and some of their destination, queues those of the indices
+//             that lie there, in order, and then walks the queue.
+//   tiles     each column has indices of its own: a workgroup has 32 columns and some of their destination, and each
+//             wavefront queues the indices of some of the columns (tiled_updates.cuh).
+//
+// In bins and tiles a wavefront updates by as many indices at a time as it has lanes, and lanes of one place take turns
+// (Turns).
 //
 // Where columns are too few to fill the GPU, several wavefronts or workgroups share the destination of one (`sharers`),
 // and each of them reads all indices.
@@ -38,6 +43,8 @@ constexpr uint32_t UPDATE_THREADS = 256, UPDATE_QUEUE = 2048;
 // Sharers of a column's destination at most, where each of them reads all of the column's own indices: where the GPU
 // would be idle otherwise, and where the destination does not fit LDS.
 constexpr uint32_t MOST_SHARERS = 32, MOST_FOR_LDS = 4;
+// Rows are a wavefront's or several's where there is a row for so many wavefronts of a launch, else a workgroup's.
+constexpr uint32_t WAVES_OF_ROW = 4;
 // One in so many workgroups of a launch that fills a GPU several times has work: those that are resident at once.
 constexpr uint32_t UPDATE_GRIDS = 4;
 // LDS of a workgroup: of 64 KiB a compute unit, so much that four workgroups fit; NVIDIA's multiprocessors have more.
@@ -54,6 +61,7 @@ __device__ __forceinline__ char *update_lds() {
 // What is done to an element, and what the element's kind of index is called where it is refused.
 template <class T> struct AddUpdate {
     using Element = T;
+    static constexpr bool READS = true; // the element as it was
     // Each sum is rounded to the element type, as on the CPU.
     static __device__ __forceinline__ T of(T old, T value) {
         return round_to<T>((compute_t<T>)(upcast(old) + upcast(value)));
@@ -61,6 +69,7 @@ template <class T> struct AddUpdate {
 };
 template <class T> struct SetUpdate {
     using Element = T;
+    static constexpr bool READS = false;
     static __device__ __forceinline__ T of(T, T value) { return value; }
 };
 
@@ -76,6 +85,10 @@ struct OwnRange {
         size_t each = (dst_dim + sharers - 1) / sharers;
         begin = min_of(sharer * each, dst_dim);
         length = min_of(each, dst_dim - begin);
+    }
+    // Whether places in a range would have more than 28 bits, so that too few of 32 are left for a column's number.
+    static __device__ __forceinline__ bool is_long(size_t dst_dim, uint32_t sharers) {
+        return (dst_dim + sharers - 1) / sharers >> 28 != 0;
     }
     // The place of an index, from `begin` on: `length` or more where it lies elsewhere.
     template <class I> __device__ __forceinline__ size_t place(I index) const { return (size_t)(int64_t)index - begin; }
@@ -96,6 +109,64 @@ __device__ __forceinline__ bool is_own(I index, const OwnRange &range, size_t ds
     return !absent && range.place(index) < range.length;
 }
 
+// Bits of the places below `length`.
+__device__ __forceinline__ uint32_t bits_of_places(size_t length) {
+    return length <= 1 ? 0 : 32 - __builtin_clz((uint32_t)length - 1);
+}
+
+// The last lane of a set that is not empty.
+__device__ __forceinline__ uint32_t last_of(uint32_t lanes) { return 31 - (uint32_t)__builtin_clz(lanes); }
+__device__ __forceinline__ uint32_t last_of(uint64_t lanes) { return 63 - (uint32_t)__builtin_clzll(lanes); }
+
+// The lanes whose value, of so many bits, is one's own, where all lanes of the wavefront ask.
+__device__ __forceinline__ Lanes lanes_alike(uint32_t value, uint32_t bits) {
+#if defined(__HIP__)
+    constexpr uint32_t TOGETHER = 4;
+    Lanes same = ~(Lanes)0;
+    for (uint32_t done = 0; done < bits; done += TOGETHER, value >>= TOGETHER) {
+#pragma unroll
+        for (uint32_t b = 0; b < TOGETHER; b++) {
+            bool bit = value >> b & 1;
+            Lanes set = whole_wave_ballot(bit);
+            same &= bit ? set : ~set;
+        }
+    }
+#else
+    Lanes same = (Lanes)__nvvm_match_any_sync_i32(~0u, (int)value);
+#endif
+    return same;
+}
+
+// In which order the lanes of a wavefront update places that some of them share: each after the lanes of its place that
+// are below it, and the last of them has the result.
+struct Turns {
+    uint32_t own, before; // how many are below, and the nearest of them
+    bool is_last;
+
+    // `place` has so many bits. All lanes of the wavefront are here.
+    __device__ __forceinline__ Turns(uint32_t place, uint32_t bits, bool takes_part) {
+        Lanes same = lanes_alike(place, bits) & whole_wave_ballot(takes_part);
+        Lanes below = same & (((Lanes)1 << lane_id()) - 1);
+        own = takes_part ? (uint32_t)lanes_of(below) : 0;
+        before = below == 0 ? 0 : last_of(below);
+        is_last = takes_part && same >> lane_id() == 1;
+    }
+
+    // What a lane's place has after its turn, where `old` was there before all.
+    template <class Update, class T> __device__ __forceinline__ T apply(T old, T value) const {
+        T result = Update::of(old, value);
+        if constexpr (Update::READS) {
+            for (uint32_t turn = 1; whole_wave_ballot(own >= turn) != 0; turn++) {
+                T found = shfl(result, before, WAVEFRONT);
+                if (own == turn) result = Update::of(found, value);
+            }
+        }
+        return result;
+    }
+};
+
+// ------------------------------------------------------------------------ rows
+
 // In which order lanes of a wavefront update places that some of them share: a lane's round is the number of lanes
 // below it whose places have the same low bits.
 struct Rounds {
@@ -112,8 +183,6 @@ struct Rounds {
         own = takes_part ? lanes_before(same) : 0;
     }
 };
-
-// ------------------------------------------------------------------------ rows
 
 // A row's elements in global memory, and in LDS, as their bits.
 template <class T> struct GlobalRow {
@@ -312,8 +381,7 @@ __device__ __forceinline__ void update_queued(const I *__restrict__ ids,
     uint32_t groups = UPDATE_THREADS / of_group;
     size_t blocks = (shape.right + of_group - 1) / of_group, items = shape.left * blocks, refused = NONE;
     uint32_t sharers = sharers_of(items, min_of(shape.dst_dim, max_of(shape.right, (size_t)MOST_SHARERS)));
-    // Places in a range have 32 bits.
-    while ((shape.dst_dim + sharers - 1) / sharers >> 32) sharers *= 2;
+    while (OwnRange::is_long(shape.dst_dim, sharers)) sharers *= 2;
     for (size_t item = blockIdx.x; item < items * sharers; item += gridDim.x) {
         size_t of_range = item / sharers, pre = of_range / blocks, block = of_range - pre * blocks;
         OwnRange range(shape.dst_dim, (uint32_t)(item - of_range * sharers), sharers);
@@ -332,92 +400,6 @@ __device__ __forceinline__ void update_queued(const I *__restrict__ ids,
             __syncthreads();
         }
         if (outside != NONE) refused = of_ids + outside;
-    }
-    if (refused != NONE) refuse<I>(operation, reason, (int64_t)ids[refused], shape.dst_dim, refused);
-}
-
-// ----------------------------------------------------------------------- tiles
-
-// Columns of a workgroup, indices of each that are in LDS at once, and threads of each column.
-constexpr uint32_t TILE_COLUMNS = 32, TILE_INDICES = 64, TILE_SHARERS = UPDATE_THREADS / TILE_COLUMNS;
-// What stands in LDS for an index that lies elsewhere.
-constexpr uint32_t ELSEWHERE = ~0u;
-
-// A thread's column: where its first index and source, and its range of the destination, are.
-template <class T, class I> struct TileColumn {
-    const I *ids;
-    const T *src;
-    T *dst;
-    size_t stride;
-};
-
-// Applies the indices in LDS that are this thread's: those whose places have the low bits `group`.
-template <class Update, class I>
-__device__ __forceinline__ void walk_tile(const uint32_t (*places)[TILE_COLUMNS], uint32_t column, uint32_t group,
-                                          const TileColumn<typename Update::Element, I> &at) {
-    using T = typename Update::Element;
-    constexpr uint32_t STRIP = 4;
-    for (uint32_t first = 0; first < TILE_INDICES; first += STRIP) {
-        uint32_t place[STRIP];
-        T value[STRIP], result[STRIP];
-        bool own[STRIP];
-#pragma unroll
-        for (uint32_t s = 0; s < STRIP; s++) place[s] = places[first + s][column];
-#pragma unroll
-        for (uint32_t s = 0; s < STRIP; s++) {
-            own[s] = place[s] != ELSEWHERE && place[s] % TILE_SHARERS == group;
-            if (!own[s]) continue;
-            value[s] = at.src[(first + s) * at.stride];
-            result[s] = at.dst[place[s] * at.stride];
-        }
-        apply_in_order<Update>(place, own, value, result, at.dst, at.stride);
-    }
-}
-
-template <class Update, class I>
-__device__ __forceinline__ void update_tiles(const I *__restrict__ ids,
-                                             const typename Update::Element *__restrict__ src,
-                                             typename Update::Element *dst, const UpdateShape &shape,
-                                             Operation operation, Reason reason) {
-    using T = typename Update::Element;
-    using Places = uint32_t[TILE_INDICES][TILE_COLUMNS];
-    static_assert(sizeof(Places) <= UPDATE_LDS, "the tile fits");
-    constexpr uint32_t STRIP = TILE_INDICES / TILE_SHARERS;
-    Places &places = *(Places *)update_lds();
-    uint32_t column = threadIdx.x % TILE_COLUMNS, group = threadIdx.x / TILE_COLUMNS;
-    size_t columns = shape.left * shape.right, refused = NONE;
-    size_t items = (columns + TILE_COLUMNS - 1) / TILE_COLUMNS;
-    uint32_t sharers = sharers_of(items, min_of(shape.dst_dim, (size_t)MOST_SHARERS));
-    // Places in a range have 32 bits, of which all ones mean none.
-    while ((shape.dst_dim + sharers - 1) / sharers >= ELSEWHERE) sharers *= 2;
-    for (size_t item = blockIdx.x; item < items * sharers; item += gridDim.x) {
-        size_t block = item / sharers, of_all = min_of(block * TILE_COLUMNS + column, columns - 1);
-        bool exists = block * TILE_COLUMNS + column < columns;
-        size_t pre = divide(of_all, shape.right, columns <= 0xffffffffu), post = of_all - pre * shape.right;
-        OwnRange range(shape.dst_dim, (uint32_t)(item - block * sharers), sharers);
-        size_t begin = pre * shape.count * shape.right + post;
-        TileColumn<T, I> at{ids + begin, src + begin, dst + (pre * shape.dst_dim + range.begin) * shape.right + post,
-                            shape.right};
-        for (size_t first = 0; first < shape.count; first += TILE_INDICES) {
-            I index[STRIP];
-#pragma unroll
-            for (uint32_t s = 0; s < STRIP; s++) {
-                size_t j = first + s * TILE_SHARERS + group;
-                index[s] = j < shape.count ? at.ids[j * at.stride] : I();
-            }
-            __syncthreads();
-#pragma unroll
-            for (uint32_t s = 0; s < STRIP; s++) {
-                size_t j = first + s * TILE_SHARERS + group;
-                bool own =
-                    exists && j < shape.count && is_own(index[s], range, shape.dst_dim, begin + j * at.stride, refused);
-                places[s * TILE_SHARERS + group][column] = own ? (uint32_t)range.place(index[s]) : ELSEWHERE;
-            }
-            __syncthreads();
-            walk_tile<Update>(places, column, group, at);
-            at.src += TILE_INDICES * at.stride;
-        }
-        __syncthreads();
     }
     if (refused != NONE) refuse<I>(operation, reason, (int64_t)ids[refused], shape.dst_dim, refused);
 }

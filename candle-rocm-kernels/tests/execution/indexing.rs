@@ -206,7 +206,7 @@ fn update<T: Element, I: Element>(
 }
 
 /// What the kernels share among wavefronts, threads and workgroups: (left, indices, dim, right, workgroups).
-const SHARED: [(usize, usize, usize, usize, u32); 8] = [
+const SHARED: [(usize, usize, usize, usize, u32); 12] = [
     // A row for a wavefront, in LDS and in global memory, and rows that several wavefronts share.
     (40, 300, 100, 1, 2),
     (1, 3000, 3, 1, 1),
@@ -217,6 +217,11 @@ const SHARED: [(usize, usize, usize, usize, u32); 8] = [
     (2, 2100, 7, 3, 16),
     (1, 50, 1, 2, 12),
     (2, 9, 600, 17, 36),
+    // Several steps of bins; several tiles, of columns of more than one left.
+    (1, 5000, 33, 1, 40),
+    (2, 4500, 300, 4, 24),
+    (1, 300, 40, 70, 8),
+    (3, 500, 7, 33, 12),
 ];
 
 fn fractions<T: Element>(numbers: &mut Random, count: usize) -> Vec<T> {
