@@ -178,7 +178,7 @@ pub fn halo_name(dtype: Dtype, tile: Tile, unit: u32, weights: HaloWeights) -> S
     };
     let Tile { rows, columns } = tile;
     format!(
-        "convolution_halo_{}_{rows}x{columns}_{together}",
+        "convolution_halo_{}_{rows}x{columns}_{unit}_{together}",
         dtype.name()
     )
 }

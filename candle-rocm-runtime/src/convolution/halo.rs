@@ -17,7 +17,7 @@ pub(super) fn takes(of: &ConvolutionArguments, rows: u32, unit: u32) -> bool {
     let (z, y, x) = (&of.z, &of.y, &of.x);
     let are_taps = [z.taps.value, y.taps.value, x.taps.value] == [1, HALO_TAPS, HALO_TAPS];
     let is_one_phase = [x, y, z].iter().all(|axis| axis.phases.value == 1);
-    let is_along_x = x.row_step == 1 && x.image == 1 && i64::from(x.rows.value) == x.size.into();
+    let is_along_x = x.row_step == 1 && x.image == 1 && x.rows.value == x.size as u32;
     let distances = [
         x.size.into(),
         z.image,
@@ -51,7 +51,7 @@ fn fits(of: &ConvolutionArguments, rows: u64, unit: u64) -> bool {
     let (width, height) = (line + beside, lines + above);
     let apart = rows + (crossed(line) + 2) * beside + 2;
     let whole = apart + (crossed(line * lines) + 2) * above * width;
-    let is_whole = y.row_step == 1 && y.size == y.rows.value as i32 && whole <= most;
+    let is_whole = y.row_step == 1 && y.size as u32 == y.rows.value && whole <= most;
     let planes = u64::from(of.row_outers.value) * u64::from(of.z.rows.value);
     let all = planes.saturating_mul(height).saturating_mul(width);
     all < 1 << 30 && (is_whole || apart <= most / u64::from(HALO_TAPS))
