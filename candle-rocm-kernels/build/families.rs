@@ -182,7 +182,7 @@ const FAMILIES: &[Family] = &[
             Table {
                 name: "KERNELS",
                 list: "CONVOLUTION_KERNELS_",
-                callbacks: (3, 0),
+                callbacks: (4, 0),
                 row: "Kernel",
                 columns: &[
                     word("dtype", DTYPES),
@@ -197,9 +197,24 @@ const FAMILIES: &[Family] = &[
             Table {
                 name: "DEPTHWISE",
                 list: "CONVOLUTION_KERNELS_",
-                callbacks: (3, 2),
+                callbacks: (4, 2),
                 row: "Depthwise",
                 columns: &[word("dtype", DTYPES), number("taps"), number("stride")],
+                sizes: None,
+            },
+            Table {
+                name: "HALO",
+                list: "CONVOLUTION_KERNELS_",
+                callbacks: (4, 3),
+                row: "Halo",
+                columns: &[
+                    word("dtype", DTYPES),
+                    number("rows"),
+                    number("columns"),
+                    number("waves_m"),
+                    number("waves_n"),
+                    number("unit"),
+                ],
                 sizes: None,
             },
         ],

@@ -2,6 +2,7 @@
 //! `kernels/convolution/convolution_kernels.cuh`.
 //!
 //! A kernel's name is `convolution_<dtype>_<rows>x<columns>_<gather>`, by how operands are read ([`Gather`]);
+//! `convolution_halo_<dtype>_<rows>x<columns>_<unit>_<together>` ([`HaloWeights`]) has 3 x 3 taps;
 //! `convolution_direct_<dtype>`, `convolution_depthwise_<dtype>_<taps>_<stride>` and
 //! `convolution_depthwise_last_<dtype>_<taps>_<stride>` make no product, and `convolution_sum_<dtype>` adds up the splits of k.
 
@@ -26,6 +27,17 @@ struct Depthwise {
     dtype: Dtype,
     taps: u32,
     stride: u32,
+}
+
+/// A kernel of 3 x 3 taps, likewise.
+#[derive(Clone, Copy, Debug)]
+struct Halo {
+    dtype: Dtype,
+    rows: u32,
+    columns: u32,
+    waves_m: u32,
+    waves_n: u32,
+    unit: u32,
 }
 
 include!(concat!(env!("OUT_DIR"), "/convolution_kernels.rs"));
@@ -117,6 +129,60 @@ pub fn shapes(processor: Processor, dtype: Dtype) -> impl Iterator<Item = Shape>
     })
 }
 
+/// Taps along each of two axes of the kernels that read each pixel once for a line of taps (kernels/convolution/halo.cuh).
+pub const HALO_TAPS: u32 = 3;
+
+/// Channels of a K-block of these, of which they take whole ones.
+pub const HALO_CHANNELS: u32 = 16;
+
+/// Pixels that these hold in LDS for a tile of so many rows, at most.
+pub fn halo_places(rows: u32) -> u32 {
+    HALO_TAPS * (rows + 16)
+}
+
+/// The tiles of these that a processor has for a type, largest first, and how many neighbours of a line they read at once.
+pub fn halo_shapes(processor: Processor, dtype: Dtype) -> impl Iterator<Item = (Shape, u32)> {
+    let wavefront = processor
+        .architecture()
+        .map_or(32, |of| of.unit().wavefront);
+    let is_known = processor != Processor::Nvidia(None);
+    let of = move |kernel: &&Halo| is_known && kernel.dtype == dtype;
+    let kernels = HALO.of(processor).iter().filter(of);
+    kernels.map(move |kernel| {
+        let shape = Shape {
+            tile: Tile {
+                rows: kernel.rows,
+                columns: kernel.columns,
+            },
+            threads: kernel.waves_m * kernel.waves_n * wavefront,
+            depth: HALO_CHANNELS * HALO_TAPS * HALO_TAPS,
+        };
+        (shape, kernel.unit)
+    })
+}
+
+/// How weights lie in memory for these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HaloWeights {
+    /// All taps of a channel together.
+    Taps,
+    /// Channels of a tap together.
+    Channels,
+}
+
+/// The name of such a kernel.
+pub fn halo_name(dtype: Dtype, tile: Tile, unit: u32, weights: HaloWeights) -> String {
+    let together = match weights {
+        HaloWeights::Taps => "taps",
+        HaloWeights::Channels => "channels",
+    };
+    let Tile { rows, columns } = tile;
+    format!(
+        "convolution_halo_{}_{rows}x{columns}_{unit}_{together}",
+        dtype.name()
+    )
+}
+
 /// How operands are read (kernels/convolution/operands.cuh).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Gather {
@@ -185,6 +251,11 @@ pub fn kernels(processor: Processor) -> Vec<(String, u32)> {
         all.push((sum_name(dtype), THREADS));
         for shape in shapes(processor, dtype) {
             let names = Gather::ALL.map(|gather| kernel_name(dtype, shape.tile, gather));
+            all.extend(names.map(|name| (name, shape.threads)));
+        }
+        for (shape, unit) in halo_shapes(processor, dtype) {
+            let names = [HaloWeights::Taps, HaloWeights::Channels]
+                .map(|weights| halo_name(dtype, shape.tile, unit, weights));
             all.extend(names.map(|name| (name, shape.threads)));
         }
     }

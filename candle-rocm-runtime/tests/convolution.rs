@@ -438,6 +438,48 @@ fn whole_tiles_channels_first_and_last() {
     }
 }
 
+/// 3 x 3 taps that share pixels: images in one tile and tiles in one image, lines apart, dilation, unlike axes, groups, and
+/// what follows.
+fn shared_pixels<T: Element>() {
+    let context = common::context();
+    let stream = context.default_stream();
+    let mut draw = Random::new(9);
+    let axis = |input, dilation| Axis::new(input, 3, 1, dilation, [dilation; 2]);
+    let strided = Axis::new(9, 3, 2, 1, [1, 0]);
+    let wide = Axis::new(3, 3, 1, 1, [1; 2]);
+    let cases = [
+        (3, [16, 32], 1, [Axis::NONE, axis(6, 1), axis(6, 1)]),
+        (1, [32, 80], 1, [Axis::NONE, axis(14, 1), axis(14, 1)]),
+        (2, [16, 16], 1, [Axis::NONE, axis(5, 2), axis(18, 2)]),
+        (1, [32, 64], 2, [Axis::NONE, axis(8, 1), axis(8, 1)]),
+        (3, [16, 16], 1, [Axis::NONE, axis(7, 1), axis(7, 1)]),
+        (1, [16, 16], 1, [Axis::NONE, wide, axis(140, 1)]),
+        (1, [16, 16], 1, [Axis::NONE, strided, axis(32, 1)]),
+    ];
+    for (batch, channels, groups, axes) in cases {
+        let mut of = Convolution::contiguous(T::DTYPE, batch, channels, groups, axes);
+        for operation in [Operation::Forward, Operation::Data] {
+            of.operation = operation;
+            let follows = follows(&mut draw, operation);
+            let there = Operands {
+                inputs: 256,
+                weights: 256,
+                outputs: 256,
+            };
+            let kernel = chosen(&of, &there, Gpu::from(context.info()));
+            let is_strided = operation == Operation::Data && axes[1].stride > 1;
+            assert_eq!(matches!(kernel, Kernel::Halo { .. }), !is_strided, "{of}");
+            check::<T>(&stream, &of, follows, &mut draw, true);
+        }
+    }
+}
+
+#[test]
+fn taps_that_share_pixels() {
+    shared_pixels::<f16>();
+    shared_pixels::<bf16>();
+}
+
 #[test]
 fn the_stem_of_a_network() {
     named::<f16>(1, [3, 64], 1, square(18, 7, 2, 3), false);

@@ -7,6 +7,7 @@
 #include "convolution/transpose.cuh"
 #include "matmul/elements.cuh"
 #if defined(__HIP__) || defined(LDS_COPIES)
+#include "convolution/halo.cuh"
 #include "convolution/tile.cuh"
 
 // Workgroups that NVIDIA's multiprocessors shall have registers for: of the largest tile of f32 but one.
@@ -31,9 +32,26 @@ template <class T, int ROWS> constexpr int along_k_stage(int bytes) {
     using AlongK_##TYPE##_##ROWS##x##COLUMNS =                                                                         \
         MatmulShape<ROWS, COLUMNS, WAVES_M, WAVES_N, (along_k_stage<element_##TYPE, ROWS>(STAGE_BYTES)), 1>;           \
     CONVOLUTION(TYPE, AlongK_##TYPE##_##ROWS##x##COLUMNS, convolution_##TYPE##_##ROWS##x##COLUMNS##_along_k, ALONG_K)
+
+// Likewise: where weights are exchanged, the larger tile takes more registers than three workgroups leave.
+template <class S, Weights WEIGHTS>
+constexpr int HALO_RESIDENT = WAVEFRONT == 64 || (S::M > 64 && WEIGHTS == Weights::TAPS_TOGETHER) ? 2 : 3;
+
+#define HALO_OF(TYPE, SHAPE, UNIT, WEIGHTS, NAME)                                     \
+    ENTRY __launch_bounds__(SHAPE::THREADS, (HALO_RESIDENT<SHAPE, Weights::WEIGHTS>)) \
+        CONVOLUTION_WAVES NAME(ConvolutionProblem p) {                                \
+        convolution_halo<element_##TYPE, SHAPE, UNIT, Weights::WEIGHTS>(p);           \
+    }
+#define HALO(TYPE, ROWS, COLUMNS, WAVES_M, WAVES_N, UNIT)                                                  \
+    using Halo_##TYPE##_##ROWS##x##COLUMNS##_##UNIT = MatmulShape<ROWS, COLUMNS, WAVES_M, WAVES_N, 32, 1>; \
+    HALO_OF(TYPE, Halo_##TYPE##_##ROWS##x##COLUMNS##_##UNIT, UNIT, TAPS_TOGETHER,                          \
+            convolution_halo_##TYPE##_##ROWS##x##COLUMNS##_##UNIT##_taps)                                  \
+    HALO_OF(TYPE, Halo_##TYPE##_##ROWS##x##COLUMNS##_##UNIT, UNIT, CHANNELS_TOGETHER,                      \
+            convolution_halo_##TYPE##_##ROWS##x##COLUMNS##_##UNIT##_channels)
 #else
 // Too old for the products' instructions.
 #define CONVOLUTIONS(...)
+#define HALO(...)
 #endif
 // Two wavefronts a SIMD, which half of the registers allow each.
 #if WAVEFRONT == 64
@@ -67,4 +85,4 @@ TRANSPOSE(16)
 TRANSPOSE(32)
 TRANSPOSE(64)
 
-LISTED(CONVOLUTION_KERNELS)(CONVOLUTIONS, EACH, DEPTHWISE)
+LISTED(CONVOLUTION_KERNELS)(CONVOLUTIONS, EACH, DEPTHWISE, HALO)

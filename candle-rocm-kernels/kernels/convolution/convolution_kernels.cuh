@@ -4,6 +4,7 @@
 //   X(type, rows, columns, waves_m, waves_n, stage_bytes)
 //   EACH(type)
 //   DEPTHWISE(type, taps, stride)
+//   HALO(type, rows, columns, waves_m, waves_n, unit)
 //
 // X is five kernels whose workgroups make a tile of rows x columns by waves_m x waves_n wavefronts:
 // convolution_<type>_<rows>x<columns>_masked and ..._compared, which gather the image element by element and read the
@@ -13,6 +14,10 @@
 //
 // DEPTHWISE is convolution_depthwise_<type>_<taps>_<stride>, for groups of one channel, taps x taps taps, and places
 // `stride` apart, where neighbours along x are neighbours in memory, and ..._depthwise_last_..., where channels are.
+//
+// HALO is two kernels for 3 x 3 taps and stride 1 along x (halo.cuh), which read each pixel once for a line of taps, by
+// units of neighbours of a line, and put its channels together: convolution_halo_<type>_<rows>x<columns>_<unit>_taps,
+// of weights whose taps lie together, and ..._channels, of those whose channels do.
 //
 // EACH is convolution_direct_<type>, without a product, and convolution_sum_<type>, which adds up splits of k.
 //
@@ -25,38 +30,47 @@
     DEPTHWISE(TYPE, 3, 2)                      \
     DEPTHWISE(TYPE, 5, 1)                      \
     DEPTHWISE(TYPE, 7, 1)
-#define CONVOLUTION_EACH(EACH, DEPTHWISE) \
-    EACH(f32)                             \
-    EACH(f64)                             \
-    EACH(f16)                             \
-    EACH(bf16)                            \
-    CONVOLUTION_DEPTHWISE(DEPTHWISE, f32) \
-    CONVOLUTION_DEPTHWISE(DEPTHWISE, f16) \
+#define CONVOLUTION_EACH(EACH, DEPTHWISE, HALO) \
+    HALO(f16, 64, 64, 2, 2, 2)                  \
+    HALO(bf16, 64, 64, 2, 2, 2)                 \
+    HALO(f16, 64, 64, 2, 2, 1)                  \
+    HALO(bf16, 64, 64, 2, 2, 1)                 \
+    EACH(f32)                                   \
+    EACH(f64)                                   \
+    EACH(f16)                                   \
+    EACH(bf16)                                  \
+    CONVOLUTION_DEPTHWISE(DEPTHWISE, f32)       \
+    CONVOLUTION_DEPTHWISE(DEPTHWISE, f16)       \
     CONVOLUTION_DEPTHWISE(DEPTHWISE, bf16)
-#define CONVOLUTION_64(X, EACH, DEPTHWISE) \
-    X(f16, 128, 128, 2, 2, 32)             \
-    X(bf16, 128, 128, 2, 2, 32)            \
-    X(f32, 128, 128, 2, 2, 32)             \
-    X(f16, 64, 64, 2, 2, 64)               \
-    X(bf16, 64, 64, 2, 2, 64)              \
-    X(f32, 64, 64, 2, 2, 64)               \
-    X(f64, 64, 64, 2, 2, 64)               \
-    CONVOLUTION_EACH(EACH, DEPTHWISE)
-#define CONVOLUTION_32(X, EACH, DEPTHWISE) \
-    X(f16, 128, 128, 4, 2, 64)             \
-    X(bf16, 128, 128, 4, 2, 64)            \
-    X(f32, 128, 128, 2, 4, 64)             \
-    X(f16, 64, 64, 2, 2, 64)               \
-    X(bf16, 64, 64, 2, 2, 64)              \
-    X(f32, 64, 64, 2, 2, 64)               \
-    X(f64, 64, 64, 2, 2, 64)               \
-    CONVOLUTION_EACH(EACH, DEPTHWISE)
+#define CONVOLUTION_64(X, EACH, DEPTHWISE, HALO) \
+    X(f16, 128, 128, 2, 2, 32)                   \
+    X(bf16, 128, 128, 2, 2, 32)                  \
+    X(f32, 128, 128, 2, 2, 32)                   \
+    X(f16, 64, 64, 2, 2, 64)                     \
+    X(bf16, 64, 64, 2, 2, 64)                    \
+    X(f32, 64, 64, 2, 2, 64)                     \
+    X(f64, 64, 64, 2, 2, 64)                     \
+    CONVOLUTION_EACH(EACH, DEPTHWISE, HALO)
+#define CONVOLUTION_32(X, EACH, DEPTHWISE, HALO) \
+    X(f16, 128, 128, 4, 2, 64)                   \
+    X(bf16, 128, 128, 4, 2, 64)                  \
+    X(f32, 128, 128, 2, 4, 64)                   \
+    X(f16, 64, 64, 2, 2, 64)                     \
+    X(bf16, 64, 64, 2, 2, 64)                    \
+    X(f32, 64, 64, 2, 2, 64)                     \
+    X(f64, 64, 64, 2, 2, 64)                     \
+    CONVOLUTION_EACH(EACH, DEPTHWISE, HALO)
+// Where registers hold a larger tile, and LDS two workgroups of it.
+#define CONVOLUTION_32_LARGE(X, EACH, DEPTHWISE, HALO) \
+    HALO(f16, 128, 64, 2, 2, 2)                        \
+    HALO(bf16, 128, 64, 2, 2, 2)                       \
+    CONVOLUTION_32(X, EACH, DEPTHWISE, HALO)
 #define CONVOLUTION_KERNELS_Vega20 CONVOLUTION_64
 #define CONVOLUTION_KERNELS_Cdna1 CONVOLUTION_64
 #define CONVOLUTION_KERNELS_Cdna2 CONVOLUTION_64
 #define CONVOLUTION_KERNELS_Cdna3 CONVOLUTION_64
 #define CONVOLUTION_KERNELS_Cdna4 CONVOLUTION_64
 #define CONVOLUTION_KERNELS_Rdna2 CONVOLUTION_32
-#define CONVOLUTION_KERNELS_Rdna3 CONVOLUTION_32
-#define CONVOLUTION_KERNELS_Rdna4 CONVOLUTION_32
-#define CONVOLUTION_KERNELS_Nvidia CONVOLUTION_32
+#define CONVOLUTION_KERNELS_Rdna3 CONVOLUTION_32_LARGE
+#define CONVOLUTION_KERNELS_Rdna4 CONVOLUTION_32_LARGE
+#define CONVOLUTION_KERNELS_Nvidia CONVOLUTION_32_LARGE

@@ -39,6 +39,15 @@ public:
     __device__ __forceinline__ WordVector<4>::type read_128(uint32_t offset) const {
         return bit_cast<WordVector<4>::type>(__builtin_amdgcn_raw_buffer_load_b128(memory, offset, 0, 0));
     }
+    __device__ __forceinline__ uint16_t read_16_from(uint32_t first, uint32_t offset) const {
+        return __builtin_amdgcn_raw_buffer_load_b16(memory, offset, first, 0);
+    }
+    __device__ __forceinline__ uint32_t read_32_from(uint32_t first, uint32_t offset) const {
+        return __builtin_amdgcn_raw_buffer_load_b32(memory, offset, first, 0);
+    }
+    __device__ __forceinline__ WordVector<4>::type read_128_from(uint32_t first, uint32_t offset) const {
+        return bit_cast<WordVector<4>::type>(__builtin_amdgcn_raw_buffer_load_b128(memory, offset, first, 0));
+    }
 #elif defined(__HIP__)
     const char *memory;
 
@@ -58,6 +67,15 @@ public:
     }
     __device__ __forceinline__ WordVector<4>::type read_128(uint32_t offset) const {
         return read<WordVector<4>::type>(offset);
+    }
+    __device__ __forceinline__ uint16_t read_16_from(uint32_t first, uint32_t offset) const {
+        return read<uint16_t>(first + offset);
+    }
+    __device__ __forceinline__ uint32_t read_32_from(uint32_t first, uint32_t offset) const {
+        return read<uint32_t>(first + offset);
+    }
+    __device__ __forceinline__ WordVector<4>::type read_128_from(uint32_t first, uint32_t offset) const {
+        return read<WordVector<4>::type>(first + offset);
     }
 #else
     const __attribute__((address_space(1))) char *memory;
@@ -99,7 +117,17 @@ public:
             : "l"(memory + offset), "r"(offset));
         return {x, y, z, w};
     }
+    __device__ __forceinline__ uint16_t read_16_from(uint32_t first, uint32_t offset) const {
+        return *(const __attribute__((address_space(1))) uint16_t *)(memory + first + offset);
+    }
+    __device__ __forceinline__ uint32_t read_32_from(uint32_t first, uint32_t offset) const {
+        return *(const __attribute__((address_space(1))) uint32_t *)(memory + first + offset);
+    }
+    __device__ __forceinline__ WordVector<4>::type read_128_from(uint32_t first, uint32_t offset) const {
+        return *(const __attribute__((address_space(1))) WordVector<4>::type *)(memory + first + offset);
+    }
 #endif
+    // read_*_from reads what is there for certain: `first`, which is the same in all lanes, and an offset.
     // The offset of what reads as 0.
     static constexpr uint32_t NOWHERE = ~0u;
 };

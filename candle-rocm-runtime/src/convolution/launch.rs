@@ -5,6 +5,7 @@ use candle_rocm_kernels::{convolution, CONVOLUTION};
 
 use super::arguments::ConvolutionArguments;
 use super::description::{Convolution, Epilogue, Operands, Operation};
+use super::halo;
 use super::library;
 use super::plan::{is_within, Kernel};
 use super::product;
@@ -168,6 +169,27 @@ fn line(workgroups: u32, threads: u32) -> LaunchConfig {
     }
 }
 
+/// The grid of tiles, whose order the arguments get.
+fn tiled(
+    shape: &convolution::Shape,
+    arguments: &mut ConvolutionArguments,
+    gpu: Gpu,
+    (threads, splits): (u32, u32),
+) -> Result<LaunchConfig> {
+    let tiles = Kernel::tiles(shape, arguments);
+    let too_many = || Error::unsupported("it has more tiles than a launch");
+    let [Ok(_), Ok(_)] = tiles.map(i32::try_from) else {
+        return Err(too_many());
+    };
+    let of_tile = [shape.tile.rows, shape.tile.columns];
+    arguments.order = gpu.order(of_tile, tiles, gpu.units() * 2);
+    let all = i32::try_from(tiles[0] * tiles[1]).map_err(|_| too_many())?;
+    Ok(LaunchConfig {
+        grid_dim: (all as u32, splits, arguments.matrices() as u32),
+        ..line(1, threads)
+    })
+}
+
 /// The grid of a kernel; tiles get their order and splits.
 fn grid(
     kernel: Kernel,
@@ -183,20 +205,10 @@ fn grid(
             splits,
             k_per_split,
         } => {
-            let tiles = Kernel::tiles(&shape, arguments);
-            let [Ok(_), Ok(_)] = tiles.map(i32::try_from) else {
-                return Err(Error::unsupported("it has more tiles than a launch"));
-            };
-            let of_tile = [shape.tile.rows, shape.tile.columns];
-            arguments.order = gpu.order(of_tile, tiles, gpu.units() * 2);
             (arguments.splits, arguments.k_per_split) = (splits, k_per_split);
-            let all = i32::try_from(tiles[0] * tiles[1]);
-            let all = all.map_err(|_| Error::unsupported("it has more tiles than a launch"))?;
-            LaunchConfig {
-                grid_dim: (all as u32, splits, matrices as u32),
-                ..line(1, threads)
-            }
+            tiled(&shape, arguments, gpu, (threads, splits))?
         }
+        Kernel::Halo { shape, .. } => tiled(&shape, arguments, gpu, (threads, 1))?,
         Kernel::Direct => {
             let phases = matrices / u64::from(arguments.groups.value.max(1));
             LaunchConfig {
@@ -255,6 +267,9 @@ fn prepare(
     let kernel = kernel.unwrap_or_else(best);
     let transpose = match kernel {
         Kernel::Tile { .. } if gather == Gather::Elements => Transpose::of(stream, of, vector)?,
+        Kernel::Halo { .. } if halo::weights(&arguments).is_none() => {
+            Transpose::of(stream, of, vector)?
+        }
         _ => None,
     };
     if let Some(transpose) = &transpose {
@@ -270,7 +285,7 @@ fn prepare(
     }
     let (name, threads) = kernel.name(of.dtype, gather);
     let matrices = arguments.matrices();
-    let is_tile = matches!(kernel, Kernel::Tile { .. });
+    let is_tile = matches!(kernel, Kernel::Tile { .. } | Kernel::Halo { .. });
     if is_tile && matrices > MOST_MATRICES {
         return Err(Error::unsupported(format!(
             "{matrices} groups and phases of strides are more than the {MOST_MATRICES} of a launch"

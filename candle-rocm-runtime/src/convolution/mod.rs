@@ -6,6 +6,7 @@
 //! | a convolution: shape, layout in memory, what is computed of it | [`description`] |
 //! | as kernels are told it | `arguments` |
 //! | which kernel, in how many splits of k | [`plan`] |
+//! | which of them are 3 x 3 taps that share pixels | `halo` |
 //! | the launch | [`convolve`] |
 //! | MIOpen in our kernels' place, where it is chosen | [`library`] |
 //! | Candle's launches of transposed convolutions | `transposed` |
@@ -13,6 +14,7 @@
 mod arguments;
 mod choice;
 pub mod description;
+mod halo;
 mod launch;
 pub mod library;
 pub mod plan;

@@ -1,12 +1,14 @@
 //! Which kernel makes a convolution, and in how many splits of k.
 
-use candle_rocm_kernels::convolution::{self, Gather, Shape, MOST_BYTES, THREADS};
+use candle_rocm_kernels::convolution::{self, Gather, HaloWeights, Shape, MOST_BYTES, THREADS};
 use candle_rocm_kernels::matmul::Dtype;
 use candle_rocm_kernels::split::{Split, Splits};
 use rocm_gpus::costs;
 
 use super::arguments::ConvolutionArguments;
 use super::description::{Convolution, Operation};
+use super::halo;
+use super::transpose::Transpose;
 use crate::plan::gpu::Gpu;
 use crate::plan::roofline::{memory_cycles, overlapped, Roofline};
 
@@ -29,6 +31,15 @@ pub enum Kernel {
         splits: u32,
         /// Elements of k in each but the last.
         k_per_split: u32,
+    },
+    /// Tiles of 3 x 3 taps, of which a K-block has all, for each line of which each pixel is read once.
+    Halo {
+        /// The tile.
+        shape: Shape,
+        /// Neighbours of a line that are read at once.
+        unit: u32,
+        /// How the kernel reads weights, transposed or as they are.
+        weights: HaloWeights,
     },
     /// An element a work-item.
     Direct,
@@ -73,7 +84,11 @@ impl Kernel {
         if !is_gradient_of_weights && of.groups > 1 && inputs.max(outputs) < FEW_CHANNELS {
             return Self::Direct;
         }
-        let all = Self::all(of, arguments, gpu, is_within).into_iter();
+        let all = Self::all(of, arguments, gpu, is_within);
+        // The others read as many pixels again for each tap.
+        let has_halo = all.iter().any(|kernel| matches!(kernel, Self::Halo { .. }));
+        let is_candidate = |kernel: &Self| !has_halo || matches!(kernel, Self::Halo { .. });
+        let all = all.into_iter().filter(is_candidate);
         let timed = all.map(|kernel| (kernel, kernel.cycles(of.dtype, arguments, gpu)));
         let best = timed.min_by(|(_, one), (_, other)| one.total_cmp(other));
         best.map_or(Self::Direct, |(kernel, _)| kernel)
@@ -98,6 +113,7 @@ impl Kernel {
                     .map_while(|wanted| Self::with(of, arguments, shape, *wanted));
                 all.extend(of_shape);
             }
+            all.extend(halos(of, arguments, gpu));
         }
         all
     }
@@ -149,13 +165,22 @@ impl Kernel {
 
     /// The estimated cycles, which only rank plans: a K-block takes what its multiply-adds do, or what the cache passes.
     fn cycles(&self, dtype: Dtype, arguments: &ConvolutionArguments, gpu: Gpu) -> f64 {
-        let Self::Tile {
-            shape,
-            splits,
-            k_per_split,
-        } = self
-        else {
-            return f64::INFINITY;
+        let (shape, splits, k_per_split, lds) = match self {
+            Self::Tile {
+                shape,
+                splits,
+                k_per_split,
+            } => {
+                let of_k = (shape.tile.rows + shape.tile.columns) * dtype.bytes();
+                (shape, *splits, *k_per_split, 2 * of_k * shape.depth * 5 / 4)
+            }
+            // What halo.cuh has in LDS: pixels, weights, and where results begin.
+            Self::Halo { shape, .. } => {
+                let image = 32 * convolution::halo_places(shape.tile.rows);
+                let lds = image + 378 * shape.tile.columns + 4 * shape.tile.rows;
+                (shape, 1, arguments.depth, lds)
+            }
+            _ => return f64::INFINITY,
         };
         let unit = gpu.unit();
         let rates = match dtype {
@@ -172,14 +197,13 @@ impl Kernel {
             (rows + columns) * bytes / costs::CACHE_RATE.value,
         );
         let [tiles_m, tiles_n] = Self::tiles(shape, arguments);
-        let lds = 2 * (shape.tile.rows + shape.tile.columns) * shape.depth * dtype.bytes() * 5 / 4;
         let resident = (unit.lds / u64::from(lds))
             .min(unit.threads / u64::from(shape.threads) / 2)
             .max(1);
         let sums = plane(arguments) as f64 * sum_bytes(dtype) as f64;
-        let depth = f64::from((*k_per_split).min(arguments.depth)).max(1.0);
+        let depth = f64::from(k_per_split.min(arguments.depth)).max(1.0);
         let launch = Roofline {
-            workgroups: tiles_m * tiles_n * arguments.matrices() * u64::from(*splits),
+            workgroups: tiles_m * tiles_n * arguments.matrices() * u64::from(splits),
             units: gpu.units(),
             resident,
             whole_rounds: false,
@@ -188,7 +212,7 @@ impl Kernel {
             reduction: match splits {
                 1 => 0.0,
                 splits => {
-                    memory_cycles(2.0 * sums * f64::from(*splits), gpu.units() as f64)
+                    memory_cycles(2.0 * sums * f64::from(splits), gpu.units() as f64)
                         + costs::LAUNCH.value
                 }
             },
@@ -205,6 +229,14 @@ impl Kernel {
                 convolution::kernel_name(dtype, shape.tile, gather),
                 shape.threads,
             ),
+            Self::Halo {
+                shape,
+                unit,
+                weights,
+            } => (
+                convolution::halo_name(dtype, shape.tile, *unit, *weights),
+                shape.threads,
+            ),
             Self::Direct => (convolution::direct_name(dtype), THREADS),
             Self::Depthwise { taps, stride } => {
                 (convolution::depthwise_name(dtype, *taps, *stride), THREADS)
@@ -215,6 +247,29 @@ impl Kernel {
             ),
         }
     }
+}
+
+/// The tiles of 3 x 3 taps that can make it.
+fn halos(of: &Convolution, arguments: &ConvolutionArguments, gpu: Gpu) -> Vec<Kernel> {
+    let transposed = || {
+        let vector = u64::from(16 / of.dtype.bytes());
+        Transpose::is_possible(of, vector).then_some(HaloWeights::Channels)
+    };
+    let is_gradient_of_weights = of.operation == Operation::Weights;
+    let Some(weights) = halo::weights(arguments)
+        .or_else(transposed)
+        .filter(|_| !is_gradient_of_weights)
+    else {
+        return Vec::new();
+    };
+    convolution::halo_shapes(gpu.processor, of.dtype)
+        .filter(|(shape, unit)| halo::takes(arguments, shape.tile.rows, *unit))
+        .map(|(shape, unit)| Kernel::Halo {
+            shape,
+            unit,
+            weights,
+        })
+        .collect()
 }
 
 /// The kernel for groups of one channel, where there is one: lines of image and result follow one another, or channels do.

@@ -22,8 +22,8 @@ pub(super) struct Transpose {
 }
 
 impl Transpose {
-    /// Of a gradient of the data by tiles, if its weights lie as Candle has them and vectors of output channels are whole.
-    pub fn of(stream: &Stream, of: &Convolution, vector: u64) -> Result<Option<Self>> {
+    /// Whether it is a gradient of the data whose weights lie as Candle has them, with whole vectors of output channels.
+    pub fn is_possible(of: &Convolution, vector: u64) -> bool {
         let [inputs, outputs] = of.of_group();
         let taps = of.axes.map(|axis| axis.kernel);
         let is_flipped = of.axes.iter().any(|axis| axis.is_flipped);
@@ -31,9 +31,20 @@ impl Transpose {
         let are_packed = (0..3).all(|i| taps[i] == 1 || of.weights.axes[i] == packed.axes[i])
             && (inputs == 1 || of.weights.channel == packed.channel);
         let are_whole = (outputs as u64).is_multiple_of(vector);
-        if of.operation != Operation::Data || is_flipped || !are_packed || !are_whole {
+        let is_launched = (outputs as u32)
+            .div_ceil(TRANSPOSE_TILE)
+            .max(of.groups as u32)
+            <= 65_535;
+        of.operation == Operation::Data && !is_flipped && are_packed && are_whole && is_launched
+    }
+
+    /// Of a gradient of the data by tiles, if it is possible.
+    pub fn of(stream: &Stream, of: &Convolution, vector: u64) -> Result<Option<Self>> {
+        if !Self::is_possible(of, vector) {
             return Ok(None);
         }
+        let [inputs, outputs] = of.of_group();
+        let packed = Strides::channels_first(inputs, of.axes.map(|axis| axis.kernel));
         let (rows, columns) = (outputs as u32, packed.batch as u32);
         let tiles = |count: u32| count.div_ceil(TRANSPOSE_TILE);
         let config = LaunchConfig {
@@ -41,9 +52,6 @@ impl Transpose {
             block_dim: (TRANSPOSE_THREADS.0, TRANSPOSE_THREADS.1, 1),
             shared_mem_bytes: 0,
         };
-        if config.grid_dim.1.max(config.grid_dim.2) > 65_535 {
-            return Ok(None);
-        }
         let name = transpose_name(of.dtype);
         let elements = of.groups as u64 * u64::from(rows) * u64::from(columns);
         Ok(Some(Self {
