@@ -80,7 +80,7 @@ template <int ROWS, int THREADS, int UNIT> struct HaloImage {
             uint32_t number = threadIdx.x + i * THREADS;
             uint32_t chunk = number >= of_chunk, pixel = UNIT * (number - chunk * of_chunk);
             Coordinates at;
-            uint32_t outer;
+            uint32_t outer = 0;
             is_there[i] = number < units && find(p, phase, places, pixel, at, outer);
             uint32_t in_image = outer * (uint32_t)p.image_row + image_offset<uint32_t>(p, at);
             offset[i] = is_there[i] ? in_image * 2 + chunk * HALO_CHANNELS * step : 0;
