@@ -29,7 +29,7 @@ pub(super) fn takes(of: &ConvolutionArguments, rows: u32, unit: u32) -> bool {
     let are_units = distances
         .iter()
         .all(|distance| distance % i64::from(unit) == 0)
-        && of.image % 16 == 0;
+        && of.image.is_multiple_of(16);
     let channels = of.k_outers.value;
     are_taps
         && is_one_phase
@@ -62,7 +62,7 @@ pub(super) fn weights(of: &ConvolutionArguments) -> Option<HaloWeights> {
     let (y, x) = (&of.y, &of.x);
     let is_whole = |distance: &i64| distance % 8 == 0;
     let are_vectors =
-        of.matrix % 16 == 0 && [of.matrix_column, of.matrix_group].iter().all(is_whole);
+        of.matrix.is_multiple_of(16) && [of.matrix_column, of.matrix_group].iter().all(is_whole);
     let taps = i64::from(HALO_TAPS);
     let steps = [of.matrix_k, y.matrix, x.matrix];
     if are_vectors && steps == [taps * taps, taps, 1] {
