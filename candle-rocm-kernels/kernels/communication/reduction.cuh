@@ -33,22 +33,34 @@ template <class C, int N> __device__ __forceinline__ void combine(uint32_t op, C
     }
 }
 
+// Slots that a work-item reads at once.
+constexpr uint32_t SENDERS_AT_ONCE = 2;
+
 // Reduces N elements from `first` on.
 template <class T, int N>
 __device__ __forceinline__ void reduce_elements(const CommunicationProblem &p, uint32_t message, T *to,
                                                 uint64_t first) {
     using C = combined_t<T>;
     C all[N], next[N];
-    for (uint32_t sender = 0; sender < p.world; sender++) {
-        const T *from = (const T *)(slot_of(p, sender, message) + p.offset) + first;
-        vec<T, N> values = load_vec<vec<T, N>>(from);
+    for (uint32_t begin = 0; begin < p.world; begin += SENDERS_AT_ONCE) {
+        // All are on their way before the first is used: other GPUs' memory takes long to answer.
+        vec<T, N> values[SENDERS_AT_ONCE];
 #pragma unroll
-        for (int i = 0; i < N; i++) next[i] = (C)values[i];
-        if (sender > 0) {
-            combine<C, N>(p.op, all, next);
-        } else {
+        for (uint32_t s = 0; s < SENDERS_AT_ONCE; s++) {
+            uint32_t sender = min_of(begin + s, p.world - 1);
+            values[s] = load_vec<vec<T, N>>((const T *)(slot_of(p, sender, message) + p.offset) + first);
+        }
 #pragma unroll
-            for (int i = 0; i < N; i++) all[i] = next[i];
+        for (uint32_t s = 0; s < SENDERS_AT_ONCE; s++) {
+            if (begin + s >= p.world) break;
+#pragma unroll
+            for (int i = 0; i < N; i++) next[i] = (C)values[s][i];
+            if (begin + s > 0) {
+                combine<C, N>(p.op, all, next);
+            } else {
+#pragma unroll
+                for (int i = 0; i < N; i++) all[i] = next[i];
+            }
         }
     }
     // The result may lie anywhere: elements are stored one by one where it does not lie well.
