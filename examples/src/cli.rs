@@ -1,6 +1,6 @@
 //! The examples' options, and what all do with them.
 
-use std::io::{Read as _, Write as _};
+use std::io::{Read as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -123,7 +123,10 @@ where
     let mut model = load(path, args.dtype.into(), &opened.device, &Progress::shown())?;
     check_prompt(&tokens, model.limits())?;
 
-    let mut out = std::io::stdout().lock();
+    let mut out: Box<dyn Write> = match model.speaks() {
+        true => Box::new(std::io::stdout().lock()),
+        false => Box::new(std::io::sink()),
+    };
     write!(out, "{prompt}")
         .and_then(|()| out.flush())
         .context("the text cannot be written")?;
@@ -133,6 +136,9 @@ where
     })?;
     stream.finish()?;
     writeln!(out).context("the text cannot be written")?;
+    if !model.speaks() {
+        return Ok(());
+    }
     if let Some(why) = launches::why_not_captured(&opened.device) {
         eprintln!("{why}");
     }

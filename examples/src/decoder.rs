@@ -102,14 +102,15 @@ mod sessions {
         };
         let ours = ModelArgs {
             model_code: Some(ModelCode::Rocm),
-            ..*args
+            ..args.clone()
         };
         let asked = ours.session(context, head, dtype, device)?;
         let asked = asked.context("candle-rocm-transformers runs it")?;
         normalise(&mut json, context).with_context(|| file.clone())?;
         let vocabulary = number(&json, "vocab_size")?;
-        let session = match asked.gpus {
-            Some(gpus) => {
+        let capacity = asked.capacity;
+        let session = match asked.sharing.clone() {
+            Some(sharing) => {
                 let (folder, family) = (path.to_path_buf(), family.to_owned());
                 let load: parallel::LoadRank = Arc::new(move |rank| {
                     let weights = &parallel::checkpoint(&folder, dtype, &rank.device())?;
@@ -121,7 +122,7 @@ mod sessions {
                     };
                     model.with_context(|| folder.display().to_string())
                 });
-                parallel::sequence(gpus, device, asked, &load)?
+                parallel::sequence(&sharing, device, asked, &load)?
             }
             None => {
                 let weights = Weights::from_folder(path, dtype, device, progress)?;
@@ -132,13 +133,13 @@ mod sessions {
                     "qwen3" => qwen3::load(weights, &config(&json)?),
                     other => bail!("{file}: a model of type `{other}`"),
                 };
-                session::Sequence::new(model.with_context(|| path.display().to_string())?, asked)?
+                session::Sequence::new(model.with_context(|| path.display().to_string())?, &asked)?
             }
         };
         Ok(Decoder {
             session,
             limits: Limits {
-                context: asked.capacity,
+                context: capacity,
                 vocabulary,
                 end_of_text,
             },
@@ -184,6 +185,10 @@ mod sessions {
 
         fn limits(&self) -> &Limits {
             &self.limits
+        }
+
+        fn speaks(&self) -> bool {
+            self.session.speaks()
         }
 
         fn captured(&self) -> Option<&Launches> {

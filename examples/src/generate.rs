@@ -37,6 +37,11 @@ pub trait LanguageModel {
     /// Context, vocabulary, end of text.
     fn limits(&self) -> &Limits;
 
+    /// Whether this process writes the text, which of several that share a model one does.
+    fn speaks(&self) -> bool {
+        true
+    }
+
     /// What one launch of a captured step runs, if the model has one.
     fn captured(&self) -> Option<&Launches> {
         None
@@ -57,6 +62,10 @@ impl LanguageModel for AnyModel {
 
     fn limits(&self) -> &Limits {
         (**self).limits()
+    }
+
+    fn speaks(&self) -> bool {
+        (**self).speaks()
     }
 
     fn captured(&self) -> Option<&Launches> {

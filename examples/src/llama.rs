@@ -15,7 +15,7 @@ use crate::gguf;
 use crate::launches::Launches;
 use crate::model_code::{ModelArgs, SessionArgs};
 #[cfg(feature = "rocm")]
-use crate::{parallel, session};
+use crate::{model_code::Sharing, parallel, session};
 
 pub use crate::llama_config::parse_config;
 
@@ -60,7 +60,7 @@ pub fn load_as(
 ) -> Result<Llama> {
     if path.is_file() {
         ensure!(
-            args.gpus.unwrap_or(1) == 1,
+            args.sharing().is_none(),
             "{}: --gpus: the example `quantized-llama` runs such files on several",
             path.display()
         );
@@ -73,7 +73,7 @@ pub fn load_as(
     let config = parse_config(&json).with_context(|| file.display().to_string())?;
     let sizes = Sizes::of(&config, end_of_text, args, dtype, device)?;
     #[cfg(feature = "rocm")]
-    if let Some((session, gpus)) = sizes.session.and_then(|it| Some((it, it.gpus?))) {
+    if let Some((session, sharing)) = sizes.shared() {
         let (folder, of_rank) = (path.to_path_buf(), config.clone());
         let load: parallel::LoadRank = Arc::new(move |rank| {
             let weights = parallel::checkpoint(&folder, dtype, &rank.device())?;
@@ -81,7 +81,7 @@ pub fn load_as(
                 &weights, &of_rank, rank,
             )?)
         });
-        let sequence = parallel::sequence(gpus, device, session, &load)?;
+        let sequence = parallel::sequence(&sharing, device, session, &load)?;
         return Ok(Llama {
             network: Network::Session(Box::new(sequence)),
             config,
@@ -100,6 +100,13 @@ struct Sizes {
 }
 
 impl Sizes {
+    /// The session and the GPUs that share it, where several do.
+    #[cfg(feature = "rocm")]
+    fn shared(&self) -> Option<(SessionArgs, Sharing)> {
+        let session = self.session.as_ref()?;
+        Some((session.clone(), session.sharing.clone()?))
+    }
+
     fn of(
         config: &candle_llama::Config,
         end_of_text: Vec<u32>,
@@ -113,7 +120,8 @@ impl Sizes {
             dtype,
             device,
         )?;
-        let context = session.map_or(config.max_position_embeddings, |session| session.capacity);
+        let context = session.as_ref();
+        let context = context.map_or(config.max_position_embeddings, |session| session.capacity);
         Ok(Self {
             session,
             limits: Limits {
@@ -150,7 +158,7 @@ impl Llama {
             weights.get(&name, &shape)?;
         }
         Ok(Self {
-            network: network(&config, weights, sizes.session, dtype, device)?,
+            network: network(&config, weights, sizes.session.as_ref(), dtype, device)?,
             config,
             device: device.clone(),
             limits: sizes.limits,
@@ -167,7 +175,7 @@ impl Llama {
 fn network(
     config: &candle_llama::Config,
     weights: Weights,
-    session: Option<SessionArgs>,
+    session: Option<&SessionArgs>,
     dtype: DType,
     device: &Device,
 ) -> Result<Network> {
@@ -246,6 +254,14 @@ impl LanguageModel for Llama {
 
     fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    fn speaks(&self) -> bool {
+        match &self.network {
+            Network::Candle { .. } => true,
+            #[cfg(feature = "rocm")]
+            Network::Session(session) => session.speaks(),
+        }
     }
 
     fn captured(&self) -> Option<&Launches> {

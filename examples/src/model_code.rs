@@ -1,5 +1,7 @@
 //! Whose code runs a LLaMA: candle-rocm-transformers', or candle-transformers', unmodified.
 
+use std::path::PathBuf;
+
 use anyhow::{ensure, Result};
 use candle_core::{DType, Device};
 
@@ -18,7 +20,7 @@ pub enum ModelCode {
 }
 
 /// The options of models that there is code of both kinds for.
-#[derive(Clone, Copy, Debug, Default, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct ModelArgs {
     /// Whose code runs the model [default: rocm on a GPU, if it has heads of this size; else candle]
     #[arg(long, value_enum)]
@@ -36,12 +38,37 @@ pub struct ModelArgs {
     #[arg(long, value_enum, value_name = "TYPE")]
     pub cache_dtype: Option<Precision>,
     /// GPUs that share the model, each with its part of every layer, with the code of rocm [default: 1]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", conflicts_with = "world")]
     pub gpus: Option<usize>,
+    /// Processes that share the model, each with a GPU of its own; this one is --rank
+    #[arg(long, value_name = "N", requires_all = ["rank", "meet_at"])]
+    pub world: Option<usize>,
+    /// Which of --world this process is, from 0; the first writes the text
+    #[arg(long, value_name = "R", requires = "world")]
+    pub rank: Option<usize>,
+    /// A file that does not exist yet, by which the processes of --world find each other
+    #[arg(long, value_name = "FILE", requires = "world")]
+    pub meet_at: Option<PathBuf>,
+}
+
+/// GPUs that share a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// Threads of this process.
+    Threads(usize),
+    /// Processes, of which this is one.
+    Processes {
+        /// How many there are.
+        world: usize,
+        /// Which this is.
+        rank: usize,
+        /// Where they find each other.
+        meet_at: PathBuf,
+    },
 }
 
 /// What a session of candle-rocm-transformers is to be.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct SessionArgs {
     /// Tokens that there is memory for.
     pub capacity: usize,
@@ -49,11 +76,24 @@ pub struct SessionArgs {
     pub fp8: bool,
     /// The type of keys and values, if it is not the model's choice.
     pub cache_dtype: Option<DType>,
-    /// GPUs that share the model, where several are asked for.
-    pub gpus: Option<usize>,
+    /// GPUs that share the model, where that is asked for.
+    pub sharing: Option<Sharing>,
 }
 
 impl ModelArgs {
+    /// The GPUs that are to share the model; none where it is one's.
+    pub fn sharing(&self) -> Option<Sharing> {
+        match (self.gpus, self.world, self.rank, &self.meet_at) {
+            (_, Some(world), Some(rank), Some(meet_at)) => Some(Sharing::Processes {
+                world,
+                rank,
+                meet_at: meet_at.clone(),
+            }),
+            (Some(gpus), ..) if gpus != 1 => Some(Sharing::Threads(gpus)),
+            _ => None,
+        }
+    }
+
     /// What a session of candle-rocm-transformers is to be, of a model that knows `most` tokens and has heads of `head` elements; none where candle's code runs the model.
     ///
     /// # Errors
@@ -97,15 +137,16 @@ impl ModelArgs {
             ours || self.cache_dtype.is_none(),
             "--cache-dtype: candle's code keeps keys and values as they come: take --model-code rocm, which is the default on a GPU"
         );
+        let sharing = self.sharing();
         ensure!(
-            ours || self.gpus.unwrap_or(1) == 1,
+            ours || sharing.is_none(),
             "--gpus: candle's code runs a model on one: take --model-code rocm, which is the default on a GPU"
         );
         Ok(ours.then(|| SessionArgs {
             capacity: self.context.unwrap_or(most.min(CONTEXT)),
             fp8: self.fp8,
             cache_dtype: self.cache_dtype.map(DType::from),
-            gpus: self.gpus.filter(|gpus| *gpus != 1),
+            sharing,
         }))
     }
 }

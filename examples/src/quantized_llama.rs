@@ -147,9 +147,11 @@ impl QuantizedLlama {
         )?;
         let limits = Limits {
             // candle's table of rotary positions is of fixed length.
-            context: session.map_or(config.max_position_embeddings.min(MAX_SEQ_LEN), |session| {
-                session.capacity
-            }),
+            context: session
+                .as_ref()
+                .map_or(config.max_position_embeddings.min(MAX_SEQ_LEN), |session| {
+                    session.capacity
+                }),
             vocabulary: config.vocab_size,
             end_of_text,
         };
@@ -178,7 +180,7 @@ fn network<R: Read + Seek>(
     #[cfg(feature = "rocm")]
     if let Some(args) = session {
         use candle_rocm_transformers::models::quantized_llama::{from_gguf, rank_from_gguf};
-        if let Some(gpus) = args.gpus {
+        if let Some(sharing) = args.sharing.clone() {
             let load: parallel::LoadRank = Arc::new(move |rank| match &from {
                 Origin::File(path) => {
                     let mut file = BufReader::new(File::open(path)?);
@@ -189,12 +191,12 @@ fn network<R: Read + Seek>(
                     Ok(rank_from_gguf(&content, &mut bytes, rank)?)
                 }
             });
-            let sequence = parallel::sequence(gpus, device, args, &load)?;
+            let sequence = parallel::sequence(&sharing, device, args, &load)?;
             return Ok(Network::Session(Box::new(sequence)));
         }
         let model = from_gguf(&content, reader, device)?;
         return Ok(Network::Session(Box::new(session::Sequence::new(
-            model, args,
+            model, &args,
         )?)));
     }
     #[cfg(not(feature = "rocm"))]
@@ -309,6 +311,14 @@ impl LanguageModel for QuantizedLlama {
 
     fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    fn speaks(&self) -> bool {
+        match &self.network {
+            Network::Candle(_) => true,
+            #[cfg(feature = "rocm")]
+            Network::Session(session) => session.speaks(),
+        }
     }
 
     fn captured(&self) -> Option<&Launches> {

@@ -16,7 +16,7 @@ pub(crate) struct Sequence {
     session: Session,
     /// With the weights as they came, until the first prompt was read by both.
     reference: Option<Session>,
-    /// Whether it says how far FP8 is from those.
+    /// Whether it speaks to people, such as of how far FP8 is from those.
     speaks: bool,
     /// The other ranks, where the model is over several GPUs.
     followers: Vec<Follower>,
@@ -27,12 +27,12 @@ impl Sequence {
     ///
     /// # Errors
     /// The device has not the memory; weights that are quantised already are to become FP8.
-    pub(crate) fn new(model: Transformer, args: SessionArgs) -> Result<Self> {
+    pub(crate) fn new(model: Transformer, args: &SessionArgs) -> Result<Self> {
         Self::of_rank(model, args, true)
     }
 
     /// The same of a rank, the first of which speaks to people.
-    pub(crate) fn of_rank(model: Transformer, args: SessionArgs, speaks: bool) -> Result<Self> {
+    pub(crate) fn of_rank(model: Transformer, args: &SessionArgs, speaks: bool) -> Result<Self> {
         let capacity = args.capacity;
         let model = match args.cache_dtype {
             Some(dtype) => model.with_cache_dtype(dtype).context("--cache-dtype")?,
@@ -94,6 +94,11 @@ impl Sequence {
             _ => session.prompt(&row(session, tokens)?)?,
         };
         Ok(logits.squeeze(0)?)
+    }
+
+    /// Whether it speaks to people: the first rank does.
+    pub(crate) fn speaks(&self) -> bool {
+        self.speaks
     }
 
     pub(crate) fn reset(&mut self) {

@@ -101,7 +101,7 @@ fn what_a_family_has_not_is_named() -> Result<()> {
         context: None,
         fp8: false,
         cache_dtype: None,
-        gpus: None,
+        ..ModelArgs::default()
     };
     let scaled = json!({"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
         "original_max_position_embeddings": 16});

@@ -7,8 +7,8 @@ use assert_cmd::Command;
 
 const PROMPT: [&str; 4] = ["--prompt", "Once upon a time", "--max-tokens", "12"];
 
-/// The text, and what was said beside it.
-fn written(program: &str, gpus: usize, more: &[&str]) -> Result<(bool, String, String)> {
+/// The text, and what was said beside it, on a machine of two GPUs.
+fn written(program: &str, more: &[&str]) -> Result<(bool, String, String)> {
     let arch = std::env::var("ROCM_EMU_ARCH").unwrap_or("gfx1100".into());
     let archs = [arch.split(',').next().unwrap_or("gfx1100"); 2].join(",");
     let output = Command::new(program)
@@ -16,7 +16,7 @@ fn written(program: &str, gpus: usize, more: &[&str]) -> Result<(bool, String, S
         .env("ROCM_EMU_ARCH", archs)
         .env("CANDLE_ROCM_RUNTIME", "emulator")
         .args(PROMPT)
-        .args(["--temperature", "0", "--gpus", &gpus.to_string()])
+        .args(["--temperature", "0"])
         .args(more)
         .output()?;
     Ok((
@@ -32,9 +32,9 @@ fn two_gpus_write_what_one_writes() -> Result<()> {
         env!("CARGO_BIN_EXE_llama"),
         env!("CARGO_BIN_EXE_quantized-llama"),
     ] {
-        let (succeeds, expected, said) = written(program, 1, &[])?;
+        let (succeeds, expected, said) = written(program, &[])?;
         ensure!(succeeds && expected.len() > 20, "{program}: {said}");
-        let (succeeds, found, said) = written(program, 2, &[])?;
+        let (succeeds, found, said) = written(program, &["--gpus", "2"])?;
         ensure!(succeeds, "{program}: {said}");
         ensure!(
             found == expected,
@@ -44,19 +44,45 @@ fn two_gpus_write_what_one_writes() -> Result<()> {
     Ok(())
 }
 
+/// The first process writes, and the other is silent.
+#[test]
+fn two_processes_write_what_one_writes() -> Result<()> {
+    let llama = env!("CARGO_BIN_EXE_llama");
+    let (_, expected, _) = written(llama, &[])?;
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("meet");
+    let of_rank = |rank: &str| {
+        let place = file.to_string_lossy();
+        let options = ["--world", "2", "--rank", rank, "--meet-at", &place];
+        written(llama, &options)
+    };
+    let (first, second) = std::thread::scope(|scope| {
+        let second = scope.spawn(|| of_rank("1"));
+        (of_rank("0"), second.join().expect("rank 1"))
+    });
+    let ((succeeds, text, said), (second, silence, more)) = (first?, second?);
+    ensure!(succeeds && second, "{said}\n{more}");
+    ensure!(text == expected, "{text:?} instead of {expected:?}");
+    ensure!(silence.is_empty(), "rank 1 wrote {silence:?}");
+    let (succeeds, _, said) = of_rank("0")?;
+    ensure!(!succeeds && said.contains("is there already"), "{said}");
+    Ok(())
+}
+
 #[test]
 fn more_gpus_than_there_are() -> Result<()> {
     let llama = env!("CARGO_BIN_EXE_llama");
-    for (gpus, more, expected) in [
-        (3, &[][..], "--gpus 3: this machine has 2"),
-        (0, &[], "--gpus 0: this machine has 2"),
+    let candle = "--gpus: candle's code runs a model on one";
+    for (options, expected) in [
+        (&["--gpus", "3"][..], "--gpus 3: this machine has 2"),
+        (&["--gpus", "0"], "--gpus 0: this machine has 2"),
+        (&["--gpus", "2", "--model-code", "candle"], candle),
         (
-            2,
-            &["--model-code", "candle"],
-            "--gpus: candle's code runs a model on one",
+            &["--world", "2", "--rank", "2", "--meet-at", "/tmp/none"],
+            "--rank 2: ranks of --world 2 count from 0",
         ),
     ] {
-        let (succeeds, text, said) = written(llama, gpus, more)?;
+        let (succeeds, text, said) = written(llama, options)?;
         ensure!(!succeeds && text.is_empty(), "{text}");
         ensure!(said.contains(expected), "{said}");
     }
