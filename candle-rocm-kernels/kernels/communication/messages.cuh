@@ -38,10 +38,10 @@ __device__ __forceinline__ char *slot_of(const CommunicationProblem &p, uint32_t
     return system_memory::at<char>(p.slots[sender] + (message & 1) * p.slot_bytes);
 }
 
-// The last workgroup that gets here ends the message: the flag says that all of it is there, or read.
+// The last workgroup that gets here ends the message: the flag says that all of it is there, or read. What others
+// wrote is there for the device before they are counted, and for all once the last one publishes.
 __device__ __forceinline__ void end_message(const CommunicationProblem &p, uint32_t message) {
     __shared__ int32_t ended;
-    system_memory::publish();
     if (!ends_last(p.state + 1, gridDim.x, ended) || threadIdx.x != 0) return;
     device_atomic::write(p.state, (int32_t)message);
     system_memory::publish();
