@@ -24,12 +24,12 @@ const RECORDED: [(&str, [u64; 6]); 6] = [
     (
         "convolution",
         [
-            0x498c20e1c2b834ac,
-            0x77a2c02b98b89853,
-            0x0611d9ebb801c5ac,
-            0x2501960b26317a4b,
-            0x640f0f3577d3c95b,
-            0xbd4feda172739d46,
+            0x732c8069272a7b57,
+            0xa221bfc68ee080fc,
+            0x66120f2e0af35277,
+            0x3de2afef632981b4,
+            0x1bfd8f4a9459b3f0,
+            0x0ed9089a15fb236d,
         ],
     ),
     (
