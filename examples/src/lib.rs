@@ -19,6 +19,8 @@ pub mod checkpoint;
 pub mod cli;
 pub mod decoder;
 pub mod device;
+#[cfg(feature = "rocm")]
+mod follower;
 pub mod generate;
 pub mod gguf;
 pub mod gguf_tokenizer;

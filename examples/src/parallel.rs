@@ -1,9 +1,8 @@
 //! A model over several GPUs: rank 0 here, the others in threads that make the same calls.
 
 use std::path::Path;
-use std::sync::mpsc::{channel, Sender};
+use std::sync::mpsc::channel;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure, Context, Result};
@@ -13,24 +12,12 @@ use candle_rocm_backend::{devices, DeviceExt as _};
 use candle_rocm_transformers::{Checkpoint, Transformer};
 
 use crate::checkpoint::weight_files;
+use crate::follower::{first_error, Call, Follower};
 use crate::model_code::{SessionArgs, Sharing};
 use crate::session::Sequence;
 
 /// Reads a rank's part of a model.
 pub(crate) type LoadRank = Arc<dyn Fn(&Arc<Rank>) -> Result<Transformer> + Send + Sync>;
-
-/// What a rank is told.
-enum Call {
-    Forward(Vec<u32>, usize),
-    Reset,
-}
-
-/// Another rank, in its thread.
-pub(crate) struct Follower {
-    number: usize,
-    calls: Sender<Call>,
-    thread: Option<JoinHandle<Result<()>>>,
-}
 
 /// How long processes wait for the first, and for how long they look again.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -128,15 +115,8 @@ fn threads(gpus: usize, device: &Device, args: SessionArgs, load: &LoadRank) -> 
             }
             Ok(())
         };
-        Ok(Follower {
-            number,
-            calls,
-            thread: Some(
-                std::thread::Builder::new()
-                    .name(format!("rank {number}"))
-                    .spawn(follow)?,
-            ),
-        })
+        let thread = std::thread::Builder::new().name(format!("rank {number}"));
+        Ok(Follower::new(number, calls, thread.spawn(follow)?))
     });
     let mut followers: Vec<Follower> = followers.collect::<Result<_>>()?;
     match rank(device, (0, gpus, id), &args, load) {
@@ -153,36 +133,6 @@ fn rank(
 ) -> Result<Sequence> {
     let rank = Arc::new(Rank::join(device, number, ranks, id)?);
     Sequence::of_rank(load(&rank)?, args, number == 0)
-}
-
-impl Follower {
-    pub(crate) fn forward(&self, tokens: &[u32], position: usize) {
-        self.tell(Call::Forward(tokens.to_vec(), position));
-    }
-
-    pub(crate) fn reset(&self) {
-        self.tell(Call::Reset);
-    }
-
-    /// A rank that ended hears nothing: the next collective says that it is gone, and [`first_error`] why.
-    fn tell(&self, call: Call) {
-        drop(self.calls.send(call));
-    }
-}
-
-/// Why a rank ended, where one did; else `error`, which is rank 0's.
-pub(crate) fn first_error(followers: &mut [Follower], error: anyhow::Error) -> anyhow::Error {
-    let ended = |follower: &&mut Follower| {
-        let thread = follower.thread.as_ref();
-        thread.is_some_and(JoinHandle::is_finished)
-    };
-    for follower in followers.iter_mut().filter(ended) {
-        let ended = follower.thread.take().map(JoinHandle::join);
-        if let Some(Ok(Err(reason))) = ended {
-            return reason.context(format!("rank {}", follower.number));
-        }
-    }
-    error
 }
 
 /// The weights in a Hugging Face folder, of which each rank reads its part.

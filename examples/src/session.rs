@@ -4,9 +4,9 @@ use anyhow::{ensure, Context, Result};
 use candle_core::{DType, Tensor};
 use candle_rocm_transformers::{Session, Transformer};
 
+use crate::follower::{first_error, Follower};
 use crate::launches::Launches;
 use crate::model_code::SessionArgs;
-use crate::parallel::{self, Follower};
 
 /// Tokens that are compared after the first prompt where FP8 runs beside the weights as they came.
 const COMPARED: usize = 16;
@@ -73,7 +73,7 @@ impl Sequence {
             follower.forward(tokens, position);
         }
         let logits = self.own_forward(tokens, position);
-        logits.map_err(|error| parallel::first_error(&mut self.followers, error))
+        logits.map_err(|error| first_error(&mut self.followers, error))
     }
 
     fn own_forward(&mut self, tokens: &[u32], position: usize) -> Result<Tensor> {

@@ -95,6 +95,12 @@ impl Decoder {
         )
     }
 
+    /// How many keys a query of layer `n` sees, if not all.
+    fn window_of(&self, n: usize) -> Option<usize> {
+        let (first, keys) = self.window?;
+        (n >= first).then_some(keys)
+    }
+
     fn layer(
         &self,
         n: usize,
@@ -167,10 +173,7 @@ impl Decoder {
                 }),
                 false => None,
             },
-            window: self
-                .window
-                .filter(|(first, _)| n >= *first)
-                .map(|(_, keys)| keys),
+            window: self.window_of(n),
             output: columns("self_attn.o_proj", queries, &own_queries, self.biases[1])?,
             gated_norm: norm("post_attention_layernorm", hidden)?,
             gate_up: vec![rows(&gate_up, false)?],

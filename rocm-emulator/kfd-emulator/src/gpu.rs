@@ -488,8 +488,8 @@ mod tests {
     #[test]
     fn what_tells_no_time_is_left_out() {
         let file = std::env::temp_dir().join(format!("times-{}.jsonl", std::process::id()));
-        // Of gfx1030 nothing is known to tell times by.
-        for (arch, is_timed) in [("gfx90a", true), ("gfx1030", false)] {
+        // Of gfx908 nothing is known to tell times by.
+        for (arch, is_timed) in [("gfx90a", true), ("gfx908", false)] {
             let counts = Arc::new(Counts::new(&file, Executed::Timed).unwrap());
             let loaded = Loaded::with(arch, exec::Checks::default(), Some(&counts));
             // More than four rounds of them.
