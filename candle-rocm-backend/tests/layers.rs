@@ -12,6 +12,7 @@ const LAYERS: &[Layer<'static>] = &[
         "tensors and launches",
         &["ops::operands", "ops::node", "ops::launch"],
     ),
+    ("what ranks exchange", &["communication"]),
     ("operators of rows", &["ops::norm", "ops::softmax"]),
     ("what is asked of attention", &["ops::attention::call"]),
     (

@@ -6,6 +6,7 @@
 use anyhow::{ensure, Context as _, Result};
 use candle_core::{DType, Device, Tensor};
 use candle_rocm_backend::{DeviceExt as _, RocmDeviceExt as _, RuntimeKind};
+use candle_rocm_kernels::symbols::symbol;
 use candle_rocm_testing::process;
 use candle_rocm_tests::device;
 
@@ -100,7 +101,7 @@ fn by_index(operator: &'static ByIndex, dtype: DType, index: i64) -> Result<Case
     };
     Ok(Case {
         name: format!("{name} by {dtype} {index}"),
-        kernel: format!("{}{dtype}_f32", operator.kernels),
+        kernel: symbol("indexing", &format!("{}{dtype}_f32", operator.kernels)).into_owned(),
         sentences: operator.positions.iter().map(sentence).collect(),
         run: Box::new(move |gpu| {
             let table = Tensor::ones((4, 3), DType::F32, gpu)?;
@@ -121,7 +122,7 @@ fn many_bad() -> Result<Case> {
     let ids = from_integers(&ids, DType::U32)?;
     Ok(Case {
         name: "many bad ids".to_string(),
-        kernel: "is_u32_f32".to_string(),
+        kernel: symbol("indexing", "is_u32_f32").into_owned(),
         sentences: (0..IDS).filter(|at| at % 3 != 0).map(sentence).collect(),
         run: Box::new(move |gpu| {
             let table = Tensor::ones((32_000, 2), DType::F32, gpu)?;

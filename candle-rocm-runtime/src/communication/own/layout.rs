@@ -12,9 +12,6 @@ const HALF: usize = RECORD / 2;
 const COLLECTIVE_BYTES: usize = 32 << 20;
 const CHANNEL_BYTES: usize = 16 << 20;
 
-/// Bytes of a slot of collectives at most: a part of a longer call waits for all ranks.
-const MOST_SLOT: usize = 4 << 20;
-
 /// Words between the flags of two ranks.
 pub(super) const FLAG_STRIDE: u32 = (RECORD / 4) as u32;
 
@@ -78,7 +75,7 @@ impl Layout {
 
     /// Bytes of a slot of collectives.
     pub fn slot_bytes(&self) -> usize {
-        (COLLECTIVE_BYTES / (2 * self.world) / PAGE * PAGE).min(MOST_SLOT)
+        (COLLECTIVE_BYTES / (2 * self.world) / PAGE * PAGE).min(1 << 20)
     }
 
     /// The first of a rank's two slots.
