@@ -208,9 +208,9 @@ fn check(model: Model, ranks: usize) {
         let ended = threads.into_iter().map(|thread| thread.join().unwrap());
         ended.collect()
     });
-    // Quantised vectors are rounded in parts of their own: an eighth of a bit in 127 of each element.
+    // Sums in another order move what quantised vectors are rounded to.
     let most = match model {
-        Model::Gguf(..) => 0.15,
+        Model::Gguf(..) => 2e-3,
         _ => 1e-4,
     };
     for (rank, (of_rank, logits_of_rank)) in found.iter().enumerate() {
@@ -226,12 +226,10 @@ fn check(model: Model, ranks: usize) {
             "{model:?} over {ranks}, logit {n}: {found} instead of {expected}"
         );
     }
-    if most < 0.1 {
-        assert_eq!(found[0].0, tokens, "{model:?} over {ranks}");
-    }
+    assert_eq!(found[0].0, tokens, "{model:?} over {ranks}");
 }
 
-fn over_gpus(test: &str, ranks: usize, graphs: &str) {
+fn over_gpus(test: &str, ranks: usize, graphs: &str, models: &[Model]) {
     let arch = std::env::var("ROCM_EMU_ARCH").unwrap_or("gfx1100".into());
     let archs = vec![arch.split(',').next().unwrap(); ranks].join(",");
     let variables = [
@@ -241,26 +239,26 @@ fn over_gpus(test: &str, ranks: usize, graphs: &str) {
     ];
     alone(test, &variables, || {
         runtime::select(RuntimeKind::Emulator).unwrap();
-        for model in MODELS {
-            check(model, ranks);
+        for model in models {
+            check(*model, ranks);
         }
     });
 }
 
 #[test]
 fn two_ranks_are_one_gpu() {
-    over_gpus("two_ranks_are_one_gpu", 2, "1");
+    over_gpus("two_ranks_are_one_gpu", 2, "1", &MODELS);
 }
 
 #[test]
 fn two_ranks_are_one_gpu_without_graphs() {
-    over_gpus("two_ranks_are_one_gpu_without_graphs", 2, "0");
+    over_gpus("two_ranks_are_one_gpu_without_graphs", 2, "0", &MODELS[..1]);
 }
 
 /// Two ranks have the same head of keys.
 #[test]
 fn four_ranks_are_one_gpu() {
-    over_gpus("four_ranks_are_one_gpu", 4, "1");
+    over_gpus("four_ranks_are_one_gpu", 4, "1", &MODELS);
 }
 
 #[test]
