@@ -75,7 +75,6 @@ fn times_of(rank: usize, gpus: usize, id: Id, bytes: usize, barrier: &Barrier) -
     let comm = Comm::from_rank(stream.clone(), rank, gpus, id).expect("all ranks");
     let from = stream.alloc_zeros::<f16>(bytes / 2).expect("memory");
     let mut to = stream.alloc_zeros::<f16>(bytes / 2).expect("memory");
-    // Events that track buffers are no part of what is timed.
     let mut reduce = || {
         comm.all_reduce(&from, &mut to, &ReduceOp::Sum)
             .map(drop)

@@ -175,6 +175,15 @@ pub(crate) enum Gated {
     Packed(Tensor),
 }
 
+impl Gated {
+    fn activated(self) -> Result<Tensor> {
+        match self {
+            Self::Activated(x) => Ok(x),
+            Self::Packed(packed) => ops::swiglu_packed(&packed),
+        }
+    }
+}
+
 /// What layers hand on, (rows, hidden): what they added up, and its norm where it came with the sum.
 #[derive(Debug)]
 pub(crate) struct State {
@@ -202,10 +211,10 @@ impl State {
         }
     }
 
-    /// This state and `product`, and the `next` norm of the sum.
-    pub(crate) fn plus(&self, product: &Tensor, next: Norm) -> Result<Self> {
+    /// The sum of `x` and a product, and its `next` norm.
+    pub(crate) fn of_sum(x: &Tensor, product: &Tensor, next: Norm) -> Result<Self> {
         let Norm { weight, epsilon } = next;
-        let (x, normed) = ops::add_rms_norm(product, &self.x, weight, epsilon)?;
+        let (x, normed) = ops::add_rms_norm(product, x, weight, epsilon)?;
         Ok(Self {
             x,
             normed: Some(normed),
@@ -264,29 +273,35 @@ impl Linear {
 
     /// x + the product with what a gated layer has, as [`Linear::add_to`].
     pub(crate) fn add_gated_to(&self, x: &Tensor, gated: Gated, next: Norm) -> Result<State> {
-        match (&self.weight, gated) {
-            (Weight::Fp8(weight), Gated::Packed(packed)) if !takes_as_is(&packed)? => {
-                let input = fp8::swiglu_cast_per_token(&packed, ScaleFormat::F32)?;
-                Ok(State {
-                    x: self.product_of_cast(&input, weight, Some(x), x.dtype())?,
-                    normed: None,
-                })
-            }
-            (_, Gated::Packed(packed)) => self.add_to(x, &ops::swiglu_packed(&packed)?, next),
-            (_, Gated::Activated(input)) => self.add_to(x, &input, next),
+        match self.product_of_packed(&gated, Some(x))? {
+            Some(x) => Ok(State { x, normed: None }),
+            None => self.add_to(x, &gated.activated()?, next),
         }
     }
 
     /// The product with what a gated layer has.
     pub(crate) fn of_gated(&self, gated: Gated) -> Result<Tensor> {
-        match (&self.weight, gated) {
-            (Weight::Fp8(weight), Gated::Packed(packed)) if !takes_as_is(&packed)? => {
-                let input = fp8::swiglu_cast_per_token(&packed, ScaleFormat::F32)?;
-                self.product_of_cast(&input, weight, None, packed.dtype())
-            }
-            (_, Gated::Packed(packed)) => self.forward(&ops::swiglu_packed(&packed)?),
-            (_, Gated::Activated(input)) => self.forward(&input),
+        match self.product_of_packed(&gated, None)? {
+            Some(product) => Ok(product),
+            None => self.forward(&gated.activated()?),
         }
+    }
+
+    /// The product with gates and what they are for, where they are activated while they are cast to FP8.
+    fn product_of_packed(
+        &self,
+        gated: &Gated,
+        residual: Option<&Tensor>,
+    ) -> Result<Option<Tensor>> {
+        let (Weight::Fp8(weight), Gated::Packed(packed)) = (&self.weight, gated) else {
+            return Ok(None);
+        };
+        if takes_as_is(packed)? {
+            return Ok(None);
+        }
+        let input = fp8::swiglu_cast_per_token(packed, ScaleFormat::F32)?;
+        let product = self.product_of_cast(&input, weight, residual, packed.dtype())?;
+        Ok(Some(product))
     }
 
     /// x + the product with `input`. Of few rows the sum is made by the product, and the next one norms it; of more, and of
@@ -304,13 +319,7 @@ impl Linear {
                 x: self.fp8_product(input, weight, self.bias.as_ref(), Some(x))?,
                 normed: None,
             }),
-            _ => {
-                let state = State {
-                    x: x.clone(),
-                    normed: None,
-                };
-                state.plus(&self.forward(input)?, next)
-            }
+            _ => State::of_sum(x, &self.forward(input)?, next),
         }
     }
 }

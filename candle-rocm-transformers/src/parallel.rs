@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use candle_core::{bail, DType, Result, Tensor, D};
+use candle_core::{bail, Result, Tensor, D};
 use candle_rocm_backend::communication::{Rank, ReduceOp};
 
 /// What a rank has of each layer.
@@ -155,7 +155,7 @@ impl Parallel {
     pub fn holds_everywhere(&self, holds: bool) -> Result<bool> {
         let here = Tensor::new(&[u32::from(holds)], &self.rank.device())?;
         let everywhere = self.rank.all_reduce(&here, ReduceOp::Min)?;
-        Ok(everywhere.to_dtype(DType::U32)?.to_vec1::<u32>()? == [1])
+        Ok(everywhere.to_vec1::<u32>()? == [1])
     }
 }
 

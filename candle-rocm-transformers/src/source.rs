@@ -1,5 +1,6 @@
 //! Where weights come from, of which a rank reads its part.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::path::Path;
 
@@ -119,16 +120,16 @@ impl Source for Checkpoint {
         let dtype = DType::try_from(view.dtype())?;
         let row = shape.get(1..).unwrap_or_default().iter().product::<usize>();
         let row_bytes = row * dtype.size_in_bytes();
-        let bytes: Vec<u8> = match part {
-            Part::Whole => view.data().to_vec(),
-            Part::Rows(rows) => view.data()[rows.start * row_bytes..rows.end * row_bytes].to_vec(),
+        let bytes: Cow<[u8]> = match part {
+            Part::Whole => view.data().into(),
+            Part::Rows(rows) => view.data()[rows.start * row_bytes..rows.end * row_bytes].into(),
             Part::Columns(columns) => {
                 let size = dtype.size_in_bytes();
-                let of_row = |row: &[u8]| row[columns.start * size..columns.end * size].to_vec();
-                view.data()
-                    .chunks_exact(row_bytes)
-                    .flat_map(of_row)
-                    .collect()
+                let own = columns.start * size..columns.end * size;
+                let rows = view.data().chunks_exact(row_bytes);
+                let mut all = Vec::with_capacity(rows.len() * own.len());
+                rows.for_each(|row| all.extend_from_slice(&row[own.clone()]));
+                all.into()
             }
         };
         let tensor = Tensor::from_raw_buffer(&bytes, dtype, &part.shape(shape), &Device::Cpu)?;

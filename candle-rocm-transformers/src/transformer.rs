@@ -256,7 +256,10 @@ impl Transformer {
     fn add(&self, product: &Linear, state: &State, input: Gated, next: Norm) -> Result<State> {
         match &self.parallel {
             None => product.add_gated_to(&state.x, input, next),
-            Some(parallel) => state.plus(&parallel.sum(&product.of_gated(input)?)?, next),
+            Some(parallel) => {
+                let sum = parallel.sum(&product.of_gated(input)?)?;
+                State::of_sum(&state.x, &sum, next)
+            }
         }
     }
 

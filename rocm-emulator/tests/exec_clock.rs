@@ -1,8 +1,11 @@
 //! The model of time on programs whose time follows from its rules.
 
+mod clock_support;
+
 use candle_rocm_testing::gpu::Arg::{U32, U64};
 use candle_rocm_testing::gpu::{Arg, Gpu};
-use rocm_emulator::exec::{Cycles, LaunchTime, Options, Sampling};
+use clock_support::time_of;
+use rocm_emulator::exec::{Cycles, Sampling};
 use rocm_emulator::isa::Target;
 
 /// GPUs of CDNA that have a model.
@@ -79,31 +82,9 @@ KERNEL again(const four *from, four *to) {
 }
 "#;
 
-fn time_of(
-    gpu: &Gpu,
-    sampling: Sampling,
-    kernel: &str,
-    [grid, block]: [u32; 2],
-    args: &[Arg],
-) -> LaunchTime {
-    let cycles = Cycles::new(gpu.target, sampling).unwrap();
-    let options = Options {
-        cycles: Some(&cycles),
-        ..Options::default()
-    };
-    let done = gpu.launch(kernel, [grid, 1, 1], [block, 1, 1], 0, args, &options);
-    done.unwrap_or_else(|fault| panic!("{}: {fault}", gpu.target));
-    cycles.time().unwrap()
-}
-
-/// Cycles of a round of a loop, as the difference of 30 rounds and 10.
+/// Cycles of a round of a loop in so many wavefronts.
 fn round_of(gpu: &Gpu, kernel: &str, waves: u32, more: &[Arg]) -> u64 {
-    let out = gpu.buffer(4096);
-    let run = |rounds| {
-        let args = [&[U64(out), U32(rounds)], more].concat();
-        time_of(gpu, Sampling::default(), kernel, [1, 64 * waves], &args).cycles
-    };
-    (run(30) - run(10)) / 20
+    clock_support::round_of(gpu, kernel, 64 * waves, more)
 }
 
 /// What a round's end takes: two scalar instructions, and the branch.

@@ -2,9 +2,11 @@
 //!
 //! `cargo test -p rocm-emulator --test exec_clock_published -- --nocapture` prints the tables of docs/evidence/clock.md.
 
+mod clock_support;
+
 use candle_rocm_testing::gpu::Arg::{U32, U64};
 use candle_rocm_testing::gpu::{Arg, Gpu};
-use rocm_emulator::exec::{Cycles, LaunchTime, Options, Sampling};
+use clock_support::{alone, time_of, time_with_lds};
 use rocm_emulator::isa::Target;
 
 const SOURCE: &str = r#"
@@ -38,35 +40,6 @@ KERNEL reads(unsigned *out, unsigned stride, unsigned n) {
 
 /// Elements of each array.
 const ELEMENTS: u64 = 1 << 28;
-
-fn launch(
-    gpu: &Gpu,
-    kernel: &str,
-    [grid, block]: [u32; 2],
-    dynamic_lds: u32,
-    args: &[Arg],
-) -> LaunchTime {
-    let sampling = Sampling {
-        alone: true,
-        rounds: 3,
-        ..Sampling::default()
-    };
-    let cycles = Cycles::new(gpu.target, sampling).unwrap();
-    let options = Options {
-        cycles: Some(&cycles),
-        ..Options::default()
-    };
-    let done = gpu.launch(
-        kernel,
-        [grid, 1, 1],
-        [block, 1, 1],
-        dynamic_lds,
-        args,
-        &options,
-    );
-    done.unwrap_or_else(|fault| panic!("{}: {fault}", gpu.target));
-    cycles.time().unwrap()
-}
 
 /// gpu-stream of RRZE-HPC/gpu-benches (gpu-stream/mi300x.txt, mi210.txt): GB/s of its kernels init, scale and triad with
 /// workgroups of so many work-items, two of them on a compute unit. The MI210 has 104 compute units, six less than ours.
@@ -102,7 +75,7 @@ fn streams() {
         let half = target.unit().lds_bytes / 2;
         let mut cells = Vec::new();
         for ((kernel, moved), published) in KERNELS.into_iter().zip(published) {
-            let time = launch(&gpu, kernel, [grid, block], half, &args);
+            let time = time_with_lds(&gpu, alone(), kernel, [grid, block], half, &args);
             assert_eq!(time.held, 2, "{target}");
             let bytes = (8 * moved * ELEMENTS) as f64;
             let found = bytes / time.microseconds / 1000.0;
@@ -130,7 +103,7 @@ fn lds_reads() {
     for (stride, published) in READS {
         let run = |rounds| {
             let args = [U64(out), U32(stride), U32(rounds)];
-            launch(&gpu, "reads", [1, 64], 0, &args).cycles
+            time_of(&gpu, alone(), "reads", [1, 64], &args).cycles
         };
         // Without the fetch of the code; beyond a latency.
         let found = run(3) - run(2);

@@ -3,29 +3,15 @@
 //! `cargo test -p rocm-emulator --test exec_clock_published_rdna -- --nocapture` prints the table of
 //! docs/evidence/clock.md.
 
+mod clock_support;
+
 use candle_rocm_testing::gpu::Arg::{U32, U64};
 use candle_rocm_testing::gpu::{Arg, Gpu};
-use rocm_emulator::exec::{Cycles, LaunchTime, Options, Sampling};
+use clock_support::{alone, time_of};
 use rocm_emulator::isa::Target;
 
 /// Streams, a copy of 16 bytes a work-item, and loops of one instruction.
 const SOURCE: &str = include_str!("clock_support/rdna_published.hip");
-
-fn launch(gpu: &Gpu, kernel: &str, [grid, block]: [u32; 2], args: &[Arg]) -> LaunchTime {
-    let sampling = Sampling {
-        alone: true,
-        rounds: 3,
-        ..Sampling::default()
-    };
-    let cycles = Cycles::new(gpu.target, sampling).unwrap();
-    let options = Options {
-        cycles: Some(&cycles),
-        ..Options::default()
-    };
-    let done = gpu.launch(kernel, [grid, 1, 1], [block, 1, 1], 0, args, &options);
-    done.unwrap_or_else(|fault| panic!("{}: {fault}", gpu.target));
-    cycles.time().unwrap()
-}
 
 /// Arrays that each kernel moves, and the bytes of a work-item's element.
 const MOVED: [(&str, u64, u64); 4] = [
@@ -69,7 +55,7 @@ fn memory_beside_published_streams() {
         // As much as the sampled workgroups reach; the launch is of 2 GiB in each array.
         let buffers: Vec<Arg> = (0..4).map(|_| U64(gpu.buffer(15 << 20))).collect();
         let grid = ((1u64 << 31) / bytes / 512) as u32;
-        let time = launch(&gpu, kernel, [grid, 512], &buffers);
+        let time = time_of(&gpu, alone(), kernel, [grid, 512], &buffers);
         let moved = (u64::from(grid) * 512 * arrays * bytes) as f64;
         let found = moved / time.microseconds / 1000.0;
         row(target, kernel, "GB/s", [found, published, most]);
@@ -82,7 +68,7 @@ fn units_beside_published_rates() {
         let gpu = Gpu::new(target, SOURCE);
         let out = gpu.buffer(4096);
         let grid = target.multiprocessors();
-        let run = |rounds| launch(&gpu, kernel, [grid, 512], &[U64(out), U32(rounds)]);
+        let run = |rounds| time_of(&gpu, alone(), kernel, [grid, 512], &[U64(out), U32(rounds)]);
         let microseconds = run(6).microseconds - run(2).microseconds;
         let lanes = 4.0 * 256.0 * 512.0 * f64::from(grid);
         let found = lanes * operations / microseconds / 1e6;

@@ -1,9 +1,12 @@
 //! The model of time of RDNA's work-group processors, on programs whose time follows from its rules.
 
+mod clock_support;
+
 use candle_rocm_testing::gpu::Arg::{U32, U64};
 use candle_rocm_testing::gpu::{Arg, Gpu};
 use candle_rocm_testing::hip::{compile, Compile};
-use rocm_emulator::exec::{Cycles, LaunchTime, Options, Sampling};
+use clock_support::{round_of, time_of};
+use rocm_emulator::exec::Sampling;
 use rocm_emulator::isa::{Architecture, Target};
 
 /// RX 6900 XT, RX 7900 XTX, Radeon 8060S, RX 9070 XT.
@@ -26,27 +29,6 @@ fn gpu(target: Target, options: &[&str]) -> Gpu {
     gpu
 }
 
-fn time_of(gpu: &Gpu, kernel: &str, [grid, block]: [u32; 2], args: &[Arg]) -> LaunchTime {
-    let cycles = Cycles::new(gpu.target, Sampling::default()).unwrap();
-    let options = Options {
-        cycles: Some(&cycles),
-        ..Options::default()
-    };
-    let done = gpu.launch(kernel, [grid, 1, 1], [block, 1, 1], 0, args, &options);
-    done.unwrap_or_else(|fault| panic!("{}: {fault}", gpu.target));
-    cycles.time().unwrap()
-}
-
-/// Cycles of a round of a loop, as the difference of 30 rounds and 10.
-fn whole_round_of(gpu: &Gpu, kernel: &str, block: u32, more: &[Arg]) -> u64 {
-    let out = gpu.buffer(4096);
-    let run = |rounds| {
-        let args = [&[U64(out), U32(rounds)], more].concat();
-        time_of(gpu, kernel, [1, block], &args).cycles
-    };
-    (run(30) - run(10)) / 20
-}
-
 /// What a round's end takes a wavefront: a subtraction; its result, compared; the branch.
 fn end_of_round(target: Target) -> u64 {
     let timing = target.timing().unwrap();
@@ -54,13 +36,13 @@ fn end_of_round(target: Target) -> u64 {
 }
 
 /// Cycles of a round without its end.
-fn round_of(gpu: &Gpu, kernel: &str, block: u32, more: &[Arg]) -> u64 {
-    whole_round_of(gpu, kernel, block, more).saturating_sub(end_of_round(gpu.target))
+fn round_without_end(gpu: &Gpu, kernel: &str, block: u32, more: &[Arg]) -> u64 {
+    round_of(gpu, kernel, block, more).saturating_sub(end_of_round(gpu.target))
 }
 
 /// A round in which several wavefronts of each SIMD keep a unit busy for `expected` cycles, but for their rounds' ends.
 fn busy(gpu: &Gpu, kernel: &str, block: u32, expected: u64) {
-    let found = whole_round_of(gpu, kernel, block, &[]);
+    let found = round_of(gpu, kernel, block, &[]);
     let most = expected + 2 * end_of_round(gpu.target);
     assert!(
         (expected..=most).contains(&found),
@@ -82,7 +64,7 @@ fn near(target: Target, what: &str, found: u64, expected: u64) {
 fn instructions_take_their_latencies_and_their_units() {
     for target in TIMED {
         let gpu = gpu(target, &[]);
-        let round = |kernel| round_of(&gpu, kernel, 32, &[]);
+        let round = |kernel| round_without_end(&gpu, kernel, 32, &[]);
         near(target, "empty", round("empty"), 0);
         near(target, "adds", round("adds"), 64 * 5);
         near(target, "independent adds", round("adds_apart"), 64);
@@ -106,7 +88,15 @@ fn an_fma_loop_reaches_the_peak() {
         let out = gpu.buffer(4096);
         // 16 wavefronts for each work-group processor, 4 for each of its SIMDs.
         let units = target.multiprocessors();
-        let run = |rounds| time_of(&gpu, "fmas", [units, 512], &[U64(out), U32(rounds)]);
+        let run = |rounds| {
+            time_of(
+                &gpu,
+                Sampling::default(),
+                "fmas",
+                [units, 512],
+                &[U64(out), U32(rounds)],
+            )
+        };
         let microseconds = run(6).microseconds - run(2).microseconds;
         let operations = 2.0 * 256.0 * 4.0 * 512.0 * f64::from(units);
         let found = operations / microseconds / 1e6;
@@ -143,7 +133,7 @@ fn operands_of_one_bank_conflict_on_rdna2_alone() {
 fn wavefronts_of_64_take_two_passes() {
     for target in TIMED {
         let gpu = gpu(target, &["-mwavefrontsize64"]);
-        let round = |kernel| round_of(&gpu, kernel, 64, &[]);
+        let round = |kernel| round_without_end(&gpu, kernel, 64, &[]);
         near(target, "adds", round("adds_apart"), 2 * 64);
         near(target, "exps", round("exps_apart"), 2 * 64 * 4);
         // What can be dual-issued is, for both halves.
@@ -156,7 +146,7 @@ fn wavefronts_of_64_take_two_passes() {
 fn matrix_instructions_take_their_cycles() {
     for target in TIMED.into_iter().filter(|&it| it != Target::Gfx1030) {
         let gpu = gpu(target, &[]);
-        let round = |kernel, block| round_of(&gpu, kernel, block, &[]);
+        let round = |kernel, block| round_without_end(&gpu, kernel, block, &[]);
         let rdna4 = target.architecture() == Architecture::Rdna4;
         let cycles = if rdna4 { 16 } else { 32 };
         near(target, "f16", round("wmmas", 32), 32 * cycles);
@@ -182,7 +172,7 @@ fn lds_reads_take_their_latency_and_conflicts() {
     for target in TIMED {
         let gpu = gpu(target, &[]);
         let latency = u64::from(target.timing().unwrap().lds);
-        let round = |kernel, block, stride| round_of(&gpu, kernel, block, &[U32(stride)]);
+        let round = |kernel, block, stride| round_without_end(&gpu, kernel, block, &[U32(stride)]);
         for (stride, service) in [(4, 1), (8, 2), (16, 4), (32, 8), (64, 16), (128, 32)] {
             let what = format!("stride {stride}");
             let one_by_one = round("one_by_one", 32, stride);
@@ -202,7 +192,7 @@ fn in_cu_mode_two_workgroups_have_an_lds_each() {
             let out = gpu.buffer(4096);
             let run = |rounds| {
                 let args = [U64(out), U32(rounds), U32(128)];
-                time_of(gpu, "together", [grid, block], &args).cycles
+                time_of(gpu, Sampling::default(), "together", [grid, block], &args).cycles
             };
             run(30) - run(10)
         };
@@ -239,7 +229,7 @@ fn a_chain_of_loads_takes_the_latency_of_where_they_hit() {
             gpu.memory.write(base, &bytes).unwrap();
             let run = |rounds| {
                 let args = [U64(base), U32(rounds * lines as u32 / 64)];
-                time_of(&gpu, "chase", [1, 1], &args).cycles
+                time_of(&gpu, Sampling::default(), "chase", [1, 1], &args).cycles
             };
             let all = run(2 + rounds) - run(2);
             gpu.memory.free(base).unwrap();
@@ -267,7 +257,16 @@ fn stores_are_counted_apart() {
         let gpu = gpu(target, &[]);
         let round = |kernel| {
             let out = gpu.buffer(1 << 16);
-            let run = |rounds| time_of(&gpu, kernel, [1, 32], &[U64(out), U32(rounds)]).cycles;
+            let run = |rounds| {
+                time_of(
+                    &gpu,
+                    Sampling::default(),
+                    kernel,
+                    [1, 32],
+                    &[U64(out), U32(rounds)],
+                )
+                .cycles
+            };
             (run(30) - run(10)) / 20
         };
         let timing = target.timing().unwrap();
@@ -289,14 +288,14 @@ fn a_hint_costs_a_turn_and_no_more() {
         near(
             target,
             "dependent",
-            round_of(&gpu, "hinted", 32, &[]),
+            round_without_end(&gpu, "hinted", 32, &[]),
             64 * 5,
         );
         // Other wavefronts fill the SIMD meanwhile.
         near(
             target,
             "hidden",
-            round_of(&gpu, "hinted_apart", 32 * 8, &[]),
+            round_without_end(&gpu, "hinted_apart", 32 * 8, &[]),
             2 * 64,
         );
     }
@@ -306,8 +305,8 @@ fn a_hint_costs_a_turn_and_no_more() {
 fn a_split_barrier_lets_work_be_done_meanwhile() {
     let gpu = gpu(Target::Gfx1201, &[]);
     // The first wavefront is late; the others add between arriving and waiting.
-    let together = round_of(&gpu, "late", 64, &[]);
-    let split = round_of(&gpu, "late_split", 64, &[]);
+    let together = round_without_end(&gpu, "late", 64, &[]);
+    let split = round_without_end(&gpu, "late_split", 64, &[]);
     let adds = 128 * 5;
     near(Target::Gfx1201, "together", together, 2 * adds);
     // The others jump over what the first adds.
@@ -323,7 +322,7 @@ fn copies_take_the_time_of_their_bytes() {
         let bytes: u64 = 30 << 20;
         let args = [U64(gpu.buffer(bytes)), U64(gpu.buffer(bytes))];
         let grid = (bytes / 16 / 256) as u32;
-        let time = time_of(&gpu, "copy", [grid, 256], &args);
+        let time = time_of(&gpu, Sampling::default(), "copy", [grid, 256], &args);
         let found = 2.0 * bytes as f64 / time.microseconds / 1000.0;
         let share = found / f64::from(memory);
         assert!((0.8..1.0).contains(&share), "{target}: {found} of {memory}");

@@ -223,10 +223,15 @@ impl<R: Read + Seek> File<'_, R> {
         let bytes = |elements: usize| elements / block * size;
         let mut data = vec![0; bytes(of_row.len()) * pieces];
         let first = self.content.tensor_data_offset + info.offset + bytes(of_row.start) as u64;
-        for (n, piece) in data.chunks_exact_mut(bytes(of_row.len())).enumerate() {
-            let at = first + (n * bytes(skipped)) as u64;
-            self.reader.seek(SeekFrom::Start(at))?;
+        self.reader.seek(SeekFrom::Start(first))?;
+        let mut pieces = data.chunks_exact_mut(bytes(of_row.len())).peekable();
+        while let Some(piece) = pieces.next() {
             self.reader.read_exact(piece)?;
+            if pieces.peek().is_some() {
+                // A reader's buffer is kept, which holds several rows.
+                self.reader
+                    .seek_relative((bytes(skipped) - piece.len()) as i64)?;
+            }
         }
         let storage = QStorage::from_data(data.into(), device, info.ggml_dtype)?;
         QTensor::new(storage, part.shape(dims))

@@ -15,14 +15,44 @@ use crate::source::{Part, Source};
 use crate::transformer::Transformer;
 use crate::weights::{Layer, Shape};
 
+/// The functions of a family that read weights from elsewhere than a `VarBuilder`: its module has `Config` and `decoder`.
+macro_rules! loaders {
+    () => {
+        /// Reads the weights from another [`Source`](crate::Source), such as a [`Checkpoint`](crate::Checkpoint).
+        ///
+        /// # Errors
+        /// As [`load`].
+        pub fn load_source(
+            weights: &dyn crate::Source,
+            config: &Config,
+        ) -> Result<crate::Transformer> {
+            decoder(config)?.load(weights)
+        }
+
+        /// Reads the part of the weights that a rank has: [`Session`](crate::Session)s of all ranks, which make the same
+        /// calls, are one model's.
+        ///
+        /// # Errors
+        /// As [`load`]; the model cannot be divided among so many ranks, or the weights come to another device.
+        pub fn load_rank(
+            weights: &dyn crate::Source,
+            config: &Config,
+            rank: &std::sync::Arc<candle_rocm_backend::communication::Rank>,
+        ) -> Result<crate::Transformer> {
+            decoder(config)?.load_rank(weights, rank)
+        }
+    };
+}
+pub(super) use loaders;
+
 /// What the families differ in.
 pub(super) struct Decoder {
     pub shape: Shape,
     /// Elements between the gated layer's products.
     pub inner: usize,
     pub layers: usize,
-    /// Whether the embedding makes the logits, too.
-    pub tied: bool,
+    /// Whether the embedding makes the logits, too. Where nobody says, it does so without `lm_head.weight`.
+    pub tied: Option<bool>,
     pub frequencies: Frequencies,
     /// Whether the products of queries, keys and values add biases, and whether the output's does.
     pub biases: [bool; 2],
@@ -75,7 +105,8 @@ impl Decoder {
             weights.get(&[vocabulary, hidden], name, &rows)
         };
         let embedding = tokens("model.embed_tokens.weight")?;
-        let head = match self.tied {
+        let has_head = || weights.contains("lm_head.weight");
+        let head = match self.tied.unwrap_or_else(|| !has_head()) {
             true => embedding.clone(),
             false => tokens("lm_head.weight")?,
         };

@@ -1,16 +1,12 @@
 //! Mistral from Hugging Face files: the model of `candle_transformers::models::mistral`, with its configuration.
 
-use std::sync::Arc;
-
 use candle_core::Result;
 use candle_nn::VarBuilder;
-use candle_rocm_backend::communication::Rank;
 use candle_rocm_backend::ops::Pairs;
 pub use candle_transformers::models::mistral::Config;
 
-use super::hugging_face::{check_activation, head_dim, Decoder};
+use super::hugging_face::{check_activation, head_dim, loaders, Decoder};
 use crate::rotary::Frequencies;
-use crate::source::Source;
 use crate::transformer::Transformer;
 use crate::weights::Shape;
 
@@ -26,24 +22,9 @@ pub fn load(weights: VarBuilder, config: &Config) -> Result<Transformer> {
     load_source(&weights, config)
 }
 
-/// Reads the weights from another [`Source`], such as a [`crate::Checkpoint`].
-///
-/// # Errors
-/// As [`load`].
-pub fn load_source(weights: &dyn Source, config: &Config) -> Result<Transformer> {
-    decoder(weights, config)?.load(weights)
-}
+loaders!();
 
-/// Reads the part of the weights that a rank has: [`crate::Session`]s of all ranks, which make the same calls, are one
-/// model's.
-///
-/// # Errors
-/// As [`load`]; the model cannot be divided among so many ranks, or the weights come to another device.
-pub fn load_rank(weights: &dyn Source, config: &Config, rank: &Arc<Rank>) -> Result<Transformer> {
-    decoder(weights, config)?.load_rank(weights, rank)
-}
-
-fn decoder(weights: &dyn Source, config: &Config) -> Result<Decoder> {
+fn decoder(config: &Config) -> Result<Decoder> {
     check_activation(config.hidden_act)?;
     let (heads, kv_heads, hidden) = (
         config.num_attention_heads,
@@ -66,7 +47,7 @@ fn decoder(weights: &dyn Source, config: &Config) -> Result<Decoder> {
         inner: config.intermediate_size,
         layers: config.num_hidden_layers,
         // The configuration does not say.
-        tied: !weights.contains("lm_head.weight"),
+        tied: None,
         frequencies: Frequencies::of_base(config.rope_theta as f32, head_dim, Pairs::Halves),
         biases: [false; 2],
         head_norms: false,

@@ -1,16 +1,12 @@
 //! Qwen 3 from Hugging Face files: the model of `candle_transformers::models::qwen3`, with its configuration.
 
-use std::sync::Arc;
-
 use candle_core::{bail, Result};
 use candle_nn::VarBuilder;
-use candle_rocm_backend::communication::Rank;
 use candle_rocm_backend::ops::Pairs;
 pub use candle_transformers::models::qwen3::Config;
 
-use super::hugging_face::{check_activation, Decoder};
+use super::hugging_face::{check_activation, loaders, Decoder};
 use crate::rotary::Frequencies;
-use crate::source::Source;
 use crate::transformer::Transformer;
 use crate::weights::Shape;
 
@@ -25,22 +21,7 @@ pub fn load(weights: VarBuilder, config: &Config) -> Result<Transformer> {
     load_source(&weights, config)
 }
 
-/// Reads the weights from another [`Source`], such as a [`crate::Checkpoint`].
-///
-/// # Errors
-/// As [`load`].
-pub fn load_source(weights: &dyn Source, config: &Config) -> Result<Transformer> {
-    decoder(config)?.load(weights)
-}
-
-/// Reads the part of the weights that a rank has: [`crate::Session`]s of all ranks, which make the same calls, are one
-/// model's.
-///
-/// # Errors
-/// As [`load`]; the model cannot be divided among so many ranks, or the weights come to another device.
-pub fn load_rank(weights: &dyn Source, config: &Config, rank: &Arc<Rank>) -> Result<Transformer> {
-    decoder(config)?.load_rank(weights, rank)
-}
+loaders!();
 
 fn decoder(config: &Config) -> Result<Decoder> {
     check_activation(config.hidden_act)?;
@@ -64,7 +45,7 @@ fn decoder(config: &Config) -> Result<Decoder> {
         },
         inner: config.intermediate_size,
         layers: config.num_hidden_layers,
-        tied: config.tie_word_embeddings,
+        tied: Some(config.tie_word_embeddings),
         frequencies: Frequencies::of_base(config.rope_theta as f32, config.head_dim, Pairs::Halves),
         biases: [config.attention_bias; 2],
         head_norms: true,
