@@ -13,10 +13,10 @@ static_assert(1 << WAVE_COLUMN_BITS == WAVE_COLUMNS, "a power of two");
 // What stands in LDS for an index that lies elsewhere.
 constexpr uint32_t ELSEWHERE = ~0u;
 
-// Where a column's first source and its range of the destination are.
-template <class T> struct TileColumn {
-    const T *src;
-    T *dst;
+// At which elements a column's first source and its range of the destination are: a pointer read from LDS would have no
+// address space.
+struct TileColumn {
+    size_t src, dst;
 };
 
 // Indices of a wavefront that wait until there is one for each lane: place and column, and which index.
@@ -52,14 +52,16 @@ template <class T> struct UpdateTile {
     // A row more than columns, so that neighbours along a column are in different banks.
     uint32_t places[TILE_INDICES][TILE_COLUMNS + 1];
     WaveRing rings[UPDATE_THREADS / WAVEFRONT];
-    TileColumn<T> columns[TILE_COLUMNS];
+    TileColumn columns[TILE_COLUMNS];
 };
 
 // A wavefront's columns: `stride` elements from index to index, entries counted from index `base` on, and places and
 // columns have so many bits.
 template <class Update> struct WaveColumns {
     using T = typename Update::Element;
-    const TileColumn<T> *columns;
+    const T *src;
+    T *dst;
+    const TileColumn *columns;
     size_t stride, base;
     uint32_t bits;
     Waiting waiting;
@@ -68,9 +70,9 @@ template <class Update> struct WaveColumns {
     __device__ __forceinline__ void update(const WaveRing &ring, uint32_t taken) {
         bool exists = lane_id() < taken;
         uint32_t at = waiting.take(taken), place = ring.place[at];
-        TileColumn<T> column = columns[place % WAVE_COLUMNS];
-        T *to = column.dst + (place >> WAVE_COLUMN_BITS) * stride;
-        T value = column.src[(base + ring.entry[at]) * stride], old = Update::READS ? *to : T();
+        TileColumn column = columns[place % WAVE_COLUMNS];
+        T *to = dst + (column.dst + (place >> WAVE_COLUMN_BITS) * stride);
+        T value = src[column.src + (base + ring.entry[at]) * stride], old = Update::READS ? *to : T();
         Turns turns(place, bits, exists);
         T result = turns.template apply<Update>(old, value);
         if (turns.is_last) *to = result;
@@ -113,12 +115,10 @@ __device__ __forceinline__ void read_tile(I (&index)[TILE_STRIP], const I *__res
 // The updates of 32 columns, of which this thread reads indices of one, from `begin` on, if it `exists`.
 template <class Update, class I>
 __device__ __forceinline__ void update_tile(UpdateTile<typename Update::Element> &tile, const I *__restrict__ ids,
-                                            size_t begin, bool exists, const UpdateShape &shape, const OwnRange &range,
-                                            size_t &refused) {
+                                            WaveColumns<Update> columns, size_t begin, bool exists,
+                                            const UpdateShape &shape, const OwnRange &range, size_t &refused) {
     uint32_t column = threadIdx.x % TILE_COLUMNS, group = threadIdx.x / TILE_COLUMNS;
     uint32_t wave = uniform(threadIdx.x / WAVEFRONT);
-    WaveColumns<Update> columns{
-        tile.columns + wave * WAVE_COLUMNS, shape.right, 0, bits_of_places(range.length) + WAVE_COLUMN_BITS, {}};
     I index[TILE_STRIP];
     read_tile(index, ids + begin, 0, shape.count, shape.right);
     for (size_t first = 0; first < shape.count; first += TILE_INDICES) {
@@ -162,8 +162,11 @@ __device__ __forceinline__ void update_tiles(const I *__restrict__ ids,
         size_t begin = pre * shape.count * shape.right + post;
         __syncthreads();
         if (threadIdx.x < TILE_COLUMNS)
-            tile.columns[column] = {src + begin, dst + (pre * shape.dst_dim + range.begin) * shape.right + post};
-        update_tile<Update>(tile, ids, begin, block * TILE_COLUMNS + column < columns, shape, range, refused);
+            tile.columns[column] = {begin, (pre * shape.dst_dim + range.begin) * shape.right + post};
+        WaveColumns<Update> of_wave{src,         dst, tile.columns + uniform(threadIdx.x / WAVEFRONT) * WAVE_COLUMNS,
+                                    shape.right, 0,   bits_of_places(range.length) + WAVE_COLUMN_BITS,
+                                    {}};
+        update_tile(tile, ids, of_wave, begin, block * TILE_COLUMNS + column < columns, shape, range, refused);
     }
     if (refused != NONE) refuse<I>(operation, reason, (int64_t)ids[refused], shape.dst_dim, refused);
 }
