@@ -1,4 +1,4 @@
-//! The emulator decodes every word of every embedded code object as LLVM does, for one GPU of each instruction set.
+//! The emulator decodes every instruction of every embedded code object as LLVM does, for one GPU of each instruction set.
 
 #[path = "../../rocm-emulator/tests/semantics_support/mnemonics.rs"]
 mod mnemonics;
@@ -6,10 +6,9 @@ mod mnemonics;
 use std::collections::BTreeSet;
 
 use candle_rocm_kernels as kernels;
-use candle_rocm_testing::listing::Comparison;
+use candle_rocm_testing::listing::{Compared, Comparison};
 use candle_rocm_testing::llvm::Tools;
 use candle_rocm_testing::needs;
-use object::{Object as _, ObjectSection as _, SectionKind};
 use rocm_emulator::isa::Target;
 
 fn check(target: Target) {
@@ -17,35 +16,18 @@ fn check(target: Target) {
     if !needs::serves(name, kernels::serves) {
         return;
     }
-    let tools = Tools::find();
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let mut comparison = Comparison::default();
-    let mut bytes_of_code = 0;
+    let mut comparison = Comparison::of(target);
     for module in kernels::MODULES {
         let code = module.code_object(name).expect("an embedded architecture");
-        let elf = object::File::parse(&*code).expect("an ELF file");
-        bytes_of_code += elf
-            .sections()
-            .filter(|section| section.kind() == SectionKind::Text)
-            .map(|section| section.size())
-            .sum::<u64>();
-        let path = folder.path().join(format!("{}.hsaco", module.name()));
-        std::fs::write(&path, &code).expect("the folder can be written");
-        comparison.add(tools, target, &path);
+        comparison.add(&code);
     }
-    comparison.check(target);
-    check_list(target, &comparison);
-    assert_eq!(
-        comparison.words as u64 * 4,
-        bytes_of_code,
-        "{name}: bytes of code that were not compared"
-    );
+    check_list(target, &comparison.check(Tools::find()));
 }
 
 /// The list by which the emulator's tests know what must have a case is complete.
-fn check_list(target: Target, comparison: &Comparison) {
+fn check_list(target: Target, compared: &Compared) {
     let listed: BTreeSet<&str> = mnemonics::of_kernels(target.name()).collect();
-    let found = comparison.mnemonics.iter();
+    let found = compared.mnemonics.iter();
     let found: BTreeSet<&str> = found.map(|name| mnemonics::base(name)).collect();
     let missing: Vec<_> = found.difference(&listed).collect();
     assert!(

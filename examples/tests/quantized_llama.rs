@@ -220,7 +220,7 @@ fn largest(values: &[f32]) -> f32 {
 /// The names in these stories are drawn evenly, so greedy texts part at the first near tie: of the ten recorded
 /// ones q8_0 writes one whole, q6_K and q4_K none. Token by token, they are held to the clear choices.
 #[test]
-fn logits_and_tokens_are_near_pytorch_s() -> Result<()> {
+fn logits_and_tokens_on_the_cpu_are_near_pytorch_s() -> Result<()> {
     let folder = shipped_model(NAME);
     let mut plain = llama::load(&folder, DType::F32, &Device::Cpu, &Progress::hidden())?;
     let mut models = Vec::new();

@@ -19,7 +19,6 @@ fn compile(source: &Path, target: Target, level: &str, folder: &Path) -> std::pa
 }
 
 fn check(target: Target) {
-    let tools = Tools::find();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/isa_support/kernels");
     let mut files: Vec<_> = std::fs::read_dir(&sources)
@@ -27,16 +26,15 @@ fn check(target: Target) {
         .map(|entry| entry.expect("the folder can be listed").path())
         .collect();
     files.sort();
-    let mut comparison = Comparison::default();
+    let mut comparison = Comparison::of(target);
     for source in &files {
         // Unoptimized code brings spills, scratch and calls.
         for level in ["-O3", "-O0"] {
             let object = compile(source, target, level, folder.path());
-            comparison.add(tools, target, &object);
+            comparison.add(&std::fs::read(&object).expect("an object file"));
         }
     }
-    comparison.check(target);
-    let names = comparison.names.len();
+    let names = comparison.check(Tools::find()).names.len();
     assert!(names > 250, "{target}: only {names} operations were seen");
 }
 

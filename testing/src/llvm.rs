@@ -109,6 +109,16 @@ impl Tools {
         words
     }
 
+    /// Writes assembly text as an object file.
+    ///
+    /// # Panics
+    /// The architecture has no such instruction.
+    pub fn object(&self, arch: &str, text: &str, file: &Path) {
+        let file = file.display().to_string();
+        let output = self.mc(arch, &["-filetype=obj", "-o", &file], text);
+        succeeded(&format!("llvm-mc for {arch}"), output);
+    }
+
     /// A program in assembly text, as the code object that HIP loads.
     ///
     /// # Panics
@@ -117,8 +127,7 @@ impl Tools {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let [object, linked] =
             ["o", "so"].map(|name| folder.path().join(name).display().to_string());
-        let output = self.mc(arch, &["-filetype=obj", "-o", &object], text);
-        succeeded(&format!("llvm-mc for {arch}"), output);
+        self.object(arch, text, Path::new(&object));
         let output = feed(&self.lld, &["-shared", &object, "-o", &linked], "");
         succeeded("ld.lld", output);
         std::fs::read(linked).expect("the linker's output")

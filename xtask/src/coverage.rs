@@ -23,7 +23,7 @@ pub fn run(args: &Args) -> Result<()> {
     let suites = Suites::build(&Rc::default())?;
     suites.kernels()?;
     for arch in &args.arch {
-        suites.on(arch)?;
+        suites.on(arch, Some(arch) == args.arch.last())?;
     }
     suites.passed()?;
     suites.report(&args.arch)

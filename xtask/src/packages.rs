@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, ensure, Context, Result};
 use serde_json::Value;
 
 use crate::cargo::{self, cargo};
@@ -14,6 +14,8 @@ pub enum Tests {
     Once,
     /// On each emulated GPU, which `ROCM_EMU_ARCH` names.
     PerDevice,
+    /// On one of them: a second would tell nothing new.
+    OneDevice,
 }
 
 /// A package of the workspace.
@@ -24,7 +26,29 @@ pub struct Package {
     /// Where its Cargo.toml lies.
     pub folder: PathBuf,
     /// When its tests run.
-    pub tests: Tests,
+    tests: Tests,
+    /// For which one GPU is enough, of those that run on each: programs of tests, and tests of a program by what their names
+    /// have, as `program::part`.
+    one_device: Vec<String>,
+}
+
+impl Package {
+    /// When a program of its tests runs.
+    pub fn tests_of(&self, program: &str) -> Tests {
+        match self.one_device.iter().any(|name| name == program) {
+            true => Tests::OneDevice,
+            false => self.tests,
+        }
+    }
+
+    /// What the names of those of a program's tests have for which one GPU is enough.
+    pub fn tests_of_one_device(&self, program: &str) -> Vec<String> {
+        let of_program = |name: &String| {
+            let (of, part) = name.split_once("::")?;
+            (of == program).then(|| part.to_owned())
+        };
+        self.one_device.iter().filter_map(of_program).collect()
+    }
 }
 
 /// All packages of the workspace; an error if one does not say when its tests run.
@@ -55,22 +79,67 @@ fn package(entry: &Value) -> Result<Package> {
              [package.metadata.candle-rocm]; it has {tests}"
         ),
     };
+    let one_device = &entry["metadata"]["candle-rocm"]["one-device"];
+    let one_device = one_device.as_object().into_iter().flatten();
+    let one_device: Vec<String> = one_device.map(|(program, _)| program.clone()).collect();
+    let targets = entry["targets"].as_array().into_iter().flatten();
+    let targets: Vec<&str> = targets
+        .filter_map(|target| target["name"].as_str())
+        .collect();
+    for named in &one_device {
+        let program = named.split("::").next().unwrap_or(named);
+        ensure!(
+            tests == Tests::PerDevice && targets.contains(&program),
+            "{name}: `{program}` under `one-device` is no program of tests that run on each GPU"
+        );
+    }
     Ok(Package {
         name: name.to_owned(),
         folder: folder.to_owned(),
         tests,
+        one_device,
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{all, package};
+    use super::{all, package, Tests};
 
     #[test]
     fn every_package_says_when_its_tests_run() {
         let found = all().unwrap();
         assert!(found.iter().any(|package| package.name == "xtask"));
         assert!(found.len() > 10, "{found:?}");
+    }
+
+    fn with(metadata: &str) -> anyhow::Result<super::Package> {
+        let text = format!(
+            r#"{{"name":"package","manifest_path":"/x/Cargo.toml","targets":[{{"name":"all"}},{{"name":"few"}}],
+                "metadata":{{"candle-rocm":{metadata}}}}}"#
+        );
+        package(&serde_json::from_str(&text).unwrap())
+    }
+
+    #[test]
+    fn programs_for_which_one_gpu_is_enough_have_reasons() {
+        let one_device = r#"{"few":"no GPU is needed","all::on_the_cpu":"the CPU computes"}"#;
+        let found = with(&format!(
+            r#"{{"tests":"per-device","one-device":{one_device}}}"#
+        ));
+        let found = found.unwrap();
+        assert_eq!(
+            ["all", "few"].map(|program| found.tests_of(program)),
+            [Tests::PerDevice, Tests::OneDevice]
+        );
+        assert_eq!(found.tests_of_one_device("all"), ["on_the_cpu"]);
+        assert!(found.tests_of_one_device("few").is_empty());
+        for wrong in [
+            r#"{"tests":"per-device","one-device":{"renamed":"no GPU is needed"}}"#,
+            r#"{"tests":"once","one-device":{"few":"no GPU is needed"}}"#,
+        ] {
+            let error = with(wrong).unwrap_err().to_string();
+            assert!(error.contains("under `one-device`"), "{error}");
+        }
     }
 
     #[test]

@@ -41,6 +41,8 @@ struct Program {
     /// The package's folder, where its tests run.
     folder: PathBuf,
     tests: Tests,
+    /// What the names of tests have for which one GPU is enough.
+    of_one_device: Vec<String>,
 }
 
 /// The workspace's tests, built.
@@ -99,9 +101,20 @@ impl Suites {
         cargo::run(&mut examples)
     }
 
-    /// Those that run on each emulated GPU, on this one.
-    pub fn on(&self, arch: &str) -> Result<()> {
-        self.run(Some(arch), |program| program.tests == Tests::PerDevice)
+    /// Those that run on each emulated GPU, on this one; with those for which one is enough, if this is it.
+    pub fn on(&self, arch: &str, is_the_one: bool) -> Result<()> {
+        let chosen = self.programs.iter().filter(|program| {
+            program.tests == Tests::PerDevice || is_the_one && program.tests == Tests::OneDevice
+        });
+        let job = |program: &Program| {
+            let left_out = match is_the_one {
+                true => &[][..],
+                false => &program.of_one_device,
+            };
+            let left_out = left_out.iter().flat_map(|part| ["--skip", part]);
+            self.job(program, Some(arch), &left_out.collect::<Vec<_>>())
+        };
+        self.run_jobs(chosen.map(job).collect())
     }
 
     /// Those of the kernels, which run on all emulated GPUs by themselves.
@@ -203,9 +216,11 @@ impl Suites {
         chosen: impl Fn(&Program) -> bool,
     ) -> Result<()> {
         let chosen = self.programs.iter().filter(|program| chosen(program));
-        let jobs: Vec<Job> = chosen
-            .map(|program| self.job(program, arch, arguments))
-            .collect();
+        let job = |program| self.job(program, arch, arguments);
+        self.run_jobs(chosen.map(job).collect())
+    }
+
+    fn run_jobs(&self, jobs: Vec<Job>) -> Result<()> {
         ensure!(!jobs.is_empty(), "no tests were chosen");
         jobs::run(jobs, |ended| {
             let Ended {
@@ -256,7 +271,8 @@ fn program(message: &Value, file: &Path, packages: &[Package]) -> Result<Program
         target: target.to_owned(),
         file: file.to_owned(),
         folder: folder.to_owned(),
-        tests: package.tests,
+        tests: package.tests_of(target),
+        of_one_device: package.tests_of_one_device(target),
     })
 }
 

@@ -95,7 +95,16 @@ macro_rules! for_wide_floats {
         $function::<f64>($($argument),*);
     };
 }
-pub(crate) use {for_all, for_floats, for_integers, for_wide_floats};
+/// A type of each size.
+macro_rules! for_sizes {
+    ($function:ident $(, $argument:expr)*) => {
+        $function::<u8>($($argument),*);
+        $function::<half::f16>($($argument),*);
+        $function::<u32>($($argument),*);
+        $function::<f64>($($argument),*);
+    };
+}
+pub(crate) use {for_all, for_floats, for_integers, for_sizes, for_wide_floats};
 
 pub fn to_bytes<T: Element>(values: &[T]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(values.len() * T::BYTES);

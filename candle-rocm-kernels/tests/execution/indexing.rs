@@ -1,7 +1,7 @@
 //! index_select, gather, index_add, scatter, scatter_add.
 
 use crate::device::{Arg, Gpu};
-use crate::elements::{assert_same, for_all, Element};
+use crate::elements::{assert_same, for_all, for_sizes, Element};
 use crate::on_each_gpu;
 use candle_rocm_kernels::INDEXING;
 use candle_rocm_testing::random::Random;
@@ -47,7 +47,20 @@ fn sum<T: Element>(a: T, b: T) -> T {
     }
 }
 
-fn all<T: Element>(gpu: &Gpu) {
+fn selected<T: Element>(gpu: &Gpu) {
+    selected_by::<T, u8>(gpu);
+    selected_by::<T, u32>(gpu);
+    selected_by::<T, i64>(gpu);
+}
+
+fn selected_by<T: Element, I: Element>(gpu: &Gpu) {
+    let mut numbers = Random::new(9);
+    for (left, dim, right) in SHAPES {
+        select::<T, I>(gpu, &mut numbers, left, dim, right);
+    }
+}
+
+fn updated<T: Element>(gpu: &Gpu) {
     by::<T, u8>(gpu);
     by::<T, u32>(gpu);
     by::<T, i64>(gpu);
@@ -56,7 +69,6 @@ fn all<T: Element>(gpu: &Gpu) {
 fn by<T: Element, I: Element>(gpu: &Gpu) {
     let mut numbers = Random::new(7);
     for (left, dim, right) in SHAPES {
-        select::<T, I>(gpu, &mut numbers, left, dim, right);
         let updates = Updates {
             left,
             count: IDS,
@@ -252,8 +264,16 @@ fn updates_are_shared_in_order() {
 }
 
 #[test]
-fn indexing_matches() {
+fn updates_match() {
     on_each_gpu(|gpu| {
-        for_all!(all, gpu);
+        for_all!(updated, gpu);
+    });
+}
+
+/// A type of each size: a kernel that moves elements stands once for all types of a size.
+#[test]
+fn elements_are_selected() {
+    on_each_gpu(|gpu| {
+        for_sizes!(selected, gpu);
     });
 }
