@@ -136,9 +136,12 @@ pub fn write(archs: &[String], progress: impl Fn(&str)) -> Result<String> {
         progress(&format!("{arch}: rows"));
         page += &executed_rows(&mut device)?;
         progress(&format!("{arch}: times"));
-        page += &if arch == SLOWLY_TIMED {
-            format!("\n### Predicted times\n\n`--times --arch {arch}` writes them. One XCD, which is played back, is \
-                 the whole GPU there, which takes very long.\n")
+        page += &if is_one_die(target) {
+            format!(
+                "\n### Predicted times\n\n`--times --arch {arch}` writes them. One XCD, which is played back, is the whole \
+                 GPU there, which takes very long; [clock.md]({}) has some.\n",
+                error_of(target)
+            )
         } else {
             times(arch, &gpus, &mut device)?
         };
@@ -197,8 +200,6 @@ const REPEATED: Kept = Kept {
     code: false,
 };
 
-/// Whose times the page leaves out.
-const SLOWLY_TIMED: &str = "gfx90a";
 /// The layers of LLaMA 8B (query, key and value; output; gate and up; down), rows by k, and tokens that they are given.
 const LLAMA_LAYERS: [[usize; 2]; 4] = [[6144, 4096], [4096, 4096], [28672, 4096], [4096, 14336]];
 const LLAMA_TOKENS: [usize; 4] = [128, 512, 1024, 8192];
@@ -207,16 +208,22 @@ const PROMPTS: [usize; 2] = [512, 2048];
 /// Lengths of rows whose times are told.
 const TIMED_COLUMNS: [u32; 3] = [1024, 4096, 16384];
 
+/// Where it is said how far off a GPU's times are.
+fn error_of(target: Target) -> &'static str {
+    match target.architecture() {
+        Architecture::Cdna2 | Architecture::Cdna3 => "clock.md",
+        _ => "clock.md#rdna",
+    }
+}
+
 /// By the emulator's model of time, where there is one of the GPU.
 fn times(arch: &str, gpus: &Gpus, device: &mut Device) -> Result<String> {
     const TITLE: &str = "\n### Predicted times";
     let target = device.target;
-    let (error, of_slices) = match target.architecture() {
-        Architecture::Cdna2 | Architecture::Cdna3 => ("clock.md", ""),
-        _ => (
-            "clock.md#rdna",
-            " Large products are told by two slices of k, attention by two numbers of keys, as the rest does the same again.",
-        ),
+    let error = error_of(target);
+    let of_slices = match is_one_die(target) {
+        true => " Large products are told by two slices of k, attention by two numbers of keys, as the rest does the same again.",
+        false => "",
     };
     Ok(format!(
         "{TITLE}\n\nBy the model of time at the highest engine clock; [clock.md]({error}) says how far off it is. \
