@@ -110,7 +110,9 @@ pub fn continued(lengths: [usize; 2], times: [LaunchTime; 2], length: usize) -> 
         |time| time.second_level,
         |time| time.memory,
     ];
-    let busy = shares.map(|share| on(&|time| share(time) * cycles(time)));
+    // Shares are of what was played back; what memory passes later is longer by its own share.
+    let played = |time: &LaunchTime| cycles(time) / time.memory.max(time.second_level).max(1.0);
+    let busy = shares.map(|share| on(&|time| share(time) * played(time)));
     let whole = busy.into_iter().fold(on(&cycles), f64::max);
     let [matrix, vector, lds, first_level, second_level, memory] = busy.map(|busy| busy / whole);
     LaunchTime {
