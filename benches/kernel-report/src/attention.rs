@@ -1,6 +1,6 @@
 //! What attention's kernels execute, forward's and those of gradients: their loop over keys or queries.
 
-use anyhow::{Context, Result};
+use anyhow::{ensure, Context, Result};
 use candle_rocm_kernels::attention::{kernel_name, tile, Pass};
 use candle_rocm_kernels::{Module, Processor, ATTENTION_BACKWARD, ATTENTION_FORWARD};
 use rocm_emulator::exec::{InstructionProfile, LaunchTime};
@@ -8,6 +8,7 @@ use rocm_emulator::exec::{InstructionProfile, LaunchTime};
 use crate::device::{Arg, Device, Kept};
 use crate::kernels::{Kernels, Report};
 use crate::loops::{self, LoopFigures};
+use crate::products::continued;
 use crate::rows::halves;
 
 /// Heads of queries that each have their keys; no batch.
@@ -178,6 +179,26 @@ pub fn time(device: &mut Device, shape: &Shape) -> Result<(String, LaunchTime)> 
         Kept::default(),
     )?;
     Ok((launch.kernel, time))
+}
+
+/// The same by what two numbers of keys take, as further ones do the same again: of launches that take long to play back.
+/// Causal ones are not asked for: their tiles see different numbers of keys.
+///
+/// # Errors
+/// As [`time`].
+pub fn time_by_keys(device: &mut Device, shape: &Shape) -> Result<(String, LaunchTime)> {
+    const KEYS: [usize; 2] = [256, 512];
+    ensure!(!shape.causal, "a causal launch by parts of its keys");
+    let part = |keys: usize| Shape {
+        keys: keys as u32,
+        ..*shape
+    };
+    let [(kernel, first), (_, second)] =
+        [time(device, &part(KEYS[0]))?, time(device, &part(KEYS[1]))?];
+    Ok((
+        kernel,
+        continued(KEYS, [first, second], shape.keys as usize),
+    ))
 }
 
 /// Run the kernel, and count.

@@ -14,7 +14,7 @@ use crate::device::{Arg, Device, Kept};
 use crate::products::{Gpus, Shape, TN};
 use crate::rows::Timed;
 
-/// Sizes of a model in f16.
+/// Sizes of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Model {
     /// Its name on the page.
@@ -33,6 +33,19 @@ pub struct Model {
     pub layers: u32,
     /// Tokens that there are.
     pub vocabulary: u32,
+}
+
+impl Model {
+    /// Elements of its matrices, the embedding among them.
+    pub fn elements(&self) -> u64 {
+        let [hidden, inner, rows] = [
+            self.hidden,
+            self.inner,
+            2 * (self.heads + self.kv_heads) * self.head_elements,
+        ]
+        .map(u64::from);
+        hidden * (u64::from(self.layers) * (rows + 3 * inner) + 2 * u64::from(self.vocabulary))
+    }
 }
 
 /// LLaMA 3's.
@@ -91,25 +104,10 @@ pub fn token(gpus: &Gpus, device: &mut Device, model: &Model, keys: u32) -> Resu
     } = *model;
     let of_heads = (heads + 2 * kv_heads) * head_elements;
     let mut steps = Vec::new();
-    let mut add = |what, (kernel, timed, with_code), launches| {
-        steps.push(Step {
-            what,
-            kernel,
-            timed,
-            with_code,
-            launches,
-        });
-    };
-    add(
-        "norm, queries, keys and values",
-        normed(device, [of_heads, hidden], false)?,
-        layers,
-    );
-    add(
-        "attention, and what it keeps",
-        attend(device, model, keys)?,
-        layers,
-    );
+    let all = normed(device, [of_heads, hidden], false)?;
+    steps.push(step("norm, queries, keys and values", all, layers));
+    steps.push(attention(device, model, keys, Heads::F16)?);
+    let mut add = |what, timing, launches| steps.push(step(what, timing, launches));
     add(
         "output, sum",
         product(gpus, device, [hidden, heads * head_elements])?,
@@ -129,9 +127,32 @@ pub fn token(gpus: &Gpus, device: &mut Device, model: &Model, keys: u32) -> Resu
     Ok(steps)
 }
 
+/// Launches of a token.
+pub(crate) fn step(what: &'static str, (kernel, timed, with_code): Timing, launches: u32) -> Step {
+    Step {
+        what,
+        kernel,
+        timed,
+        with_code,
+        launches,
+    }
+}
+
+/// The launches that depend on how many tokens there were.
+///
+/// # Errors
+/// As [`token`].
+pub fn attention(device: &mut Device, model: &Model, keys: u32, of: Heads) -> Result<Step> {
+    let timing = attend(device, model, keys, of)?;
+    Ok(step(ATTENTION, timing, model.layers))
+}
+
+/// What [`attention`] is called.
+pub const ATTENTION: &str = "attention, and what it keeps";
+
 /// A kernel, its time, and its us with its code kept.
-type Timing = (String, Timed, f64);
-const WITH_CODE: Kept = Kept {
+pub(crate) type Timing = (String, Timed, f64);
+pub(crate) const WITH_CODE: Kept = Kept {
     operands: false,
     code: true,
 };
@@ -215,8 +236,18 @@ fn argument(layout: &Layout, fields: &[(&str, Arg)]) -> Result<Arg> {
     Ok(Arg::Struct(bytes))
 }
 
-/// A step's query of each head to its keys, the last of which is the step's own, as `KvCache::append_and_attend` launches it.
-fn attend(device: &mut Device, model: &Model, keys: u32) -> Result<Timing> {
+/// What attention is given, and what it makes.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Heads {
+    /// Both are f16.
+    F16,
+    /// f32, of which it makes a quantised vector.
+    F32ToVector,
+}
+
+/// A step's query of each head to its keys in f16, the last of which is the step's own, as `KvCache::append_and_attend` and
+/// `append_and_attend_vector` launch it.
+fn attend(device: &mut Device, model: &Model, keys: u32, of: Heads) -> Result<Timing> {
     let Model {
         heads,
         kv_heads,
@@ -230,18 +261,27 @@ fn attend(device: &mut Device, model: &Model, keys: u32) -> Result<Timing> {
     let columns = kernel.columns(group, kv_heads);
     let splits = kernel.splits(compute_units(device.target), columns, keys);
     let of_cache = 2 * 2 * u64::from(kv_heads) * u64::from(keys) * u64::from(dim);
+    let (dtype, bytes) = match of {
+        Heads::F16 => ("f16", 2),
+        Heads::F32ToVector => ("f32_f16", 4),
+    };
     let buffers = [
-        device.room(2 * u64::from((heads + 2 * kv_heads) * dim))?,
+        device.room(bytes * u64::from((heads + 2 * kv_heads) * dim))?,
         device.room(of_cache)?,
         device.buffer(&(keys - 1).to_le_bytes())?,
-        device.room(2 * u64::from(heads * dim))?,
+        device.room(bytes * u64::from(heads * dim))?,
         device.room(4 * u64::from(heads * splits * (dim + 1)))?,
         device.room(4 * u64::from(columns))?,
         // Cosines and sines of all positions.
-        device.room(2 * u64::from(keys * dim))?,
+        device.room(bytes * u64::from(keys * dim))?,
     ];
     let [packed, cache, position, result, of_splits, counters, angles] = buffers;
-    let sines = angles + u64::from(keys * dim);
+    // As many elements of a quantised vector take less.
+    let vector = match of {
+        Heads::F16 => 0,
+        Heads::F32ToVector => result,
+    };
+    let sines = angles + bytes / 2 * u64::from(keys * dim);
     let fields = [
         ("heads", Arg::U64(packed)),
         ("cache", Arg::U64(cache)),
@@ -259,13 +299,14 @@ fn attend(device: &mut Device, model: &Model, keys: u32) -> Result<Timing> {
         ("dim", Arg::U32(dim)),
         ("capacity", Arg::U32(keys)),
         ("scale", Arg::F32((dim as f32).sqrt().recip())),
+        ("vector", Arg::U64(vector)),
     ];
     let args = [argument(&ATTEND_PROBLEM, &fields)?];
     let grid = [[splits, columns, 1], [THREADS, 1, 1]];
     let timed = time(
         device,
         &ATTENTION_DECODE,
-        kernel.name("f16"),
+        kernel.name(dtype),
         grid,
         &args,
         of_cache,

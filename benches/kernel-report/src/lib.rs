@@ -1,6 +1,6 @@
 //! What can be said of the kernels' speed without a GPU: what the compiler made of them ([`listing`], [`loops`],
 //! [`distances`]), with AMD's published latencies (`rocm_gpus`), and what the emulator counts when they run
-//! ([`products`], [`attention`], [`rows`], [`decode`]).
+//! ([`products`], [`attention`], [`rows`], [`decode`], [`quantized`]).
 //!
 //! `cargo xtask kernel-report` writes [`page`], which has the formulas.
 
@@ -13,5 +13,6 @@ pub mod listing;
 pub mod loops;
 pub mod page;
 pub mod products;
+pub mod quantized;
 pub mod rows;
 pub mod scaled;

@@ -18,8 +18,11 @@ struct Cli {
     /// Only predicted times, of GPUs that have a model of time.
     #[arg(long, conflicts_with = "compiled")]
     times: bool,
-    /// Only what a token of LLaMA would take, of GPUs that have a model of time.
+    /// Only predicted times of products and attention, of GPUs that have a model of time.
     #[arg(long, conflicts_with_all = ["compiled", "times"])]
+    products: bool,
+    /// Only what a token of LLaMA would take, of GPUs that have a model of time.
+    #[arg(long, conflicts_with_all = ["compiled", "times", "products"])]
     tokens: bool,
     /// Where to write the page; default: standard output.
     #[arg(long)]
@@ -30,8 +33,10 @@ fn main() -> Result<()> {
     let cli = Cli::parse();
     let page = if cli.compiled {
         page::write_compiled(&cli.arch)?
+    } else if cli.products {
+        page::write_products(&cli.arch, |row| eprintln!("{row}"))?
     } else if cli.tokens {
-        page::write_tokens(&cli.arch)?
+        page::write_tokens(&cli.arch, |sum| eprintln!("{sum}"))?
     } else if cli.times {
         page::write_times(&cli.arch)?
     } else {

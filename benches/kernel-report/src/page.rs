@@ -1,20 +1,24 @@
 //! The page: formulas, then tables of what was found. The same kernels give the same text.
 
 use std::fmt::Write as _;
+use std::iter;
 
 use anyhow::{Context, Result};
+use candle_rocm_kernels::attention::Pass;
 use candle_rocm_kernels::grouped;
 use candle_rocm_runtime::gemm::{GemmDtype, Transpose};
 use rocm_emulator::exec::{line_bytes, InstructionProfile, LaunchTime, Untimed};
 use rocm_emulator::isa::Target;
-use rocm_gpus::Sustained;
+use rocm_gpus::{Architecture, Sustained, Timing};
 
-use crate::decode::{self, Step, MODELS};
+use crate::attention;
+use crate::decode::{self, Heads, Model, Step, ATTENTION, MODELS};
 use crate::device::{Device, Kept};
 use crate::kernels::{Kernels, Report};
 use crate::listing::Unit;
 use crate::loops::{Counts, Fill};
 use crate::products::{self, Gpus, Shape, NT, OPERATIONS, TN};
+use crate::quantized;
 use crate::rows::{self, Timed, COLUMNS, COPY, ELEMENT_KERNELS, ROW_KERNELS};
 use crate::scaled;
 
@@ -132,9 +136,12 @@ pub fn write(archs: &[String], progress: impl Fn(&str)) -> Result<String> {
         progress(&format!("{arch}: rows"));
         page += &executed_rows(&mut device)?;
         progress(&format!("{arch}: times"));
-        page += &if arch == SLOWLY_TIMED {
-            format!("\n### Predicted times\n\n`--times --arch {arch}` writes them. One XCD, which is played back, is \
-                 the whole GPU there, which takes very long.\n")
+        page += &if is_one_die(target) {
+            format!(
+                "\n### Predicted times\n\n`--times --arch {arch}` writes them. One XCD, which is played back, is the whole \
+                 GPU there, which takes very long; [clock.md]({}) has some.\n",
+                error_of(target)
+            )
         } else {
             times(arch, &gpus, &mut device)?
         };
@@ -158,16 +165,31 @@ pub fn write_times(archs: &[String]) -> Result<String> {
     Ok(page)
 }
 
+/// Only the predicted times of products and of attention.
+///
+/// # Errors
+/// As [`write_times`]; there is no model of a GPU's time.
+pub fn write_products(archs: &[String], progress: impl Fn(&str)) -> Result<String> {
+    let gpus = Gpus::start(archs)?;
+    let mut page = String::new();
+    for arch in archs {
+        let mut device = Device::new(arch.parse()?);
+        writeln!(page, "\n## {arch}\n")?;
+        page += &times_of_products(arch, &gpus, &mut device, &progress)?.0;
+    }
+    Ok(page)
+}
+
 /// Only the predicted times of a token.
 ///
 /// # Errors
 /// As [`write_times`]; there is no model of a GPU's time.
-pub fn write_tokens(archs: &[String]) -> Result<String> {
+pub fn write_tokens(archs: &[String], progress: impl Fn(&str)) -> Result<String> {
     let gpus = Gpus::start(archs)?;
     let mut page = String::new();
     for arch in archs {
         writeln!(page, "\n## {arch}\n")?;
-        page += &tokens(&gpus, &mut Device::new(arch.parse()?))?;
+        page += &tokens(&gpus, &mut Device::new(arch.parse()?), &progress)?;
     }
     Ok(page)
 }
@@ -178,36 +200,39 @@ const REPEATED: Kept = Kept {
     code: false,
 };
 
-/// Whose times the page leaves out.
-const SLOWLY_TIMED: &str = "gfx90a";
 /// The layers of LLaMA 8B (query, key and value; output; gate and up; down), rows by k, and tokens that they are given.
 const LLAMA_LAYERS: [[usize; 2]; 4] = [[6144, 4096], [4096, 4096], [28672, 4096], [4096, 14336]];
 const LLAMA_TOKENS: [usize; 4] = [128, 512, 1024, 8192];
+/// The same where the whole GPU is played back.
+const PROMPTS: [usize; 2] = [512, 2048];
 /// Lengths of rows whose times are told.
 const TIMED_COLUMNS: [u32; 3] = [1024, 4096, 16384];
 
-/// Whether pages tell times of a GPU: those whose model of time is held to whole products.
-pub fn is_timed(target: Target) -> bool {
-    [Target::Gfx90a, Target::Gfx942].contains(&target)
+/// Where it is said how far off a GPU's times are.
+fn error_of(target: Target) -> &'static str {
+    match target.architecture() {
+        Architecture::Cdna2 | Architecture::Cdna3 => "clock.md",
+        _ => "clock.md#rdna",
+    }
 }
 
 /// By the emulator's model of time, where there is one of the GPU.
 fn times(arch: &str, gpus: &Gpus, device: &mut Device) -> Result<String> {
     const TITLE: &str = "\n### Predicted times";
     let target = device.target;
-    if !is_timed(target) {
-        return Ok(format!(
-            "{TITLE}\n\nNone: [the clock](clock.md#rdna) of {target} is held to instructions and copies alone.\n"
-        ));
-    }
+    let error = error_of(target);
+    let of_slices = match is_one_die(target) {
+        true => " Large products are told by two slices of k, attention by two numbers of keys, as the rest does the same again.",
+        false => "",
+    };
     Ok(format!(
-        "{TITLE}\n\nBy the model of time at the highest engine clock; [clock.md](clock.md) says how far off it is. \
+        "{TITLE}\n\nBy the model of time at the highest engine clock; [clock.md]({error}) says how far off it is. \
          *Compute units*: the share of them that have a workgroup, over as many rounds as all workgroups take, one at a time. \
-         *Sustained*: repeated, at the engine clock that AMD measured the GPU to keep up under products.\n\
+         *Sustained*: repeated, at the engine clock that AMD measured the GPU to keep up under products.{of_slices}\n\
          {}{}\n{}",
         times_of_memory(device)?.0,
-        times_of_products(arch, gpus, device)?.0,
-        tokens(gpus, device)?
+        times_of_products(arch, gpus, device, |_| ())?.0,
+        tokens(gpus, device, |_| ())?
     ))
 }
 
@@ -262,8 +287,37 @@ fn times_of_memory(device: &mut Device) -> Result<Table> {
     Ok(table)
 }
 
-/// Products of bf16, and of FP8 by kernels for their shapes.
-fn times_of_products(arch: &str, gpus: &Gpus, device: &mut Device) -> Result<Table> {
+/// Whether the whole GPU is played back, so that large products are timed by slices of their k.
+pub fn is_one_die(target: Target) -> bool {
+    target.facts().product.xcds == 1
+}
+
+/// Products whose times are told: square ones in all layouts, and a linear layer's of LLaMA.
+fn timed_products(target: Target) -> Vec<Shape> {
+    let (dtypes, tokens): (&[GemmDtype], &[usize]) = match is_one_die(target) {
+        true => (&[GemmDtype::F16, GemmDtype::BF16, GemmDtype::F32], &PROMPTS),
+        false => (&[GemmDtype::BF16], &LLAMA_TOKENS),
+    };
+    let square = |dtype| OPERATIONS.map(|ops| Shape::new(dtype, LARGE, ops));
+    let layers = tokens.iter().flat_map(|&tokens| {
+        let shape = |[rows, k]: [usize; 2]| Shape::new(dtypes[0], [rows, tokens, k], TN);
+        LLAMA_LAYERS.map(shape)
+    });
+    dtypes
+        .iter()
+        .copied()
+        .flat_map(square)
+        .chain(layers)
+        .collect()
+}
+
+/// Products of dense matrices, attention, and FP8 by kernels for their shapes.
+fn times_of_products(
+    arch: &str,
+    gpus: &Gpus,
+    device: &mut Device,
+    progress: impl Fn(&str),
+) -> Result<Table> {
     let target = device.target;
     let mut table = Table::new(&[
         "product",
@@ -274,25 +328,43 @@ fn times_of_products(arch: &str, gpus: &Gpus, device: &mut Device) -> Result<Tab
         "TFLOP/s",
         "us, sustained",
         "matrix unit busy %",
+        "vector unit %",
         "memory or Infinity Cache %",
         "LDS %",
     ]);
-    let large = OPERATIONS.map(|ops| Shape::new(GemmDtype::BF16, LARGE, ops));
-    let layers = LLAMA_TOKENS.into_iter().flat_map(|tokens| {
-        let shape = |[rows, k]: [usize; 2]| Shape::new(GemmDtype::BF16, [rows, tokens, k], TN);
-        LLAMA_LAYERS.map(shape)
-    });
-    for shape in large.into_iter().chain(layers) {
-        let multiplications = (shape.m * shape.n * shape.k) as u64;
-        if let Some((kernel, time)) = gpus.time_whole(arch, &shape, REPEATED)? {
-            table.row(&product_row(
-                target,
+    let mut add = |[elements, kernel]: [&str; 2], what: String, flop: f64, time: &LaunchTime| {
+        let row = product_row(target, [elements, kernel], what, flop, time);
+        progress(&row.join(" | "));
+        table.row(&row);
+    };
+    for shape in timed_products(target) {
+        let timed = match is_one_die(target) {
+            true => gpus.time_by_slices(arch, &shape, REPEATED)?,
+            false => gpus.time_whole(arch, &shape, REPEATED)?,
+        };
+        if let Some((kernel, time)) = timed {
+            let flop = 2.0 * (shape.m * shape.n * shape.k) as f64;
+            add(
                 [shape.dtype.name(), &kernel],
                 shape_text(&shape),
-                multiplications,
+                flop,
                 &time,
-            ));
+            );
         }
+    }
+    if is_one_die(target) {
+        for dtype in ["f16", "bf16"] {
+            let shape = attention_shape(dtype);
+            let (kernel, time) = attention::time_by_keys(device, &shape)?;
+            let what = format!(
+                "{dtype} attention forward, {} heads of {}, {} queries and keys",
+                shape.heads,
+                shape.elements,
+                number(shape.queries.into())
+            );
+            add([dtype, &kernel], what, shape.flop(), &time);
+        }
+        return Ok(table);
     }
     for [rows, columns, k] in FP8 {
         let shape = scaled::Shape {
@@ -304,19 +376,26 @@ fn times_of_products(arch: &str, gpus: &Gpus, device: &mut Device) -> Result<Tab
             is_special: true,
         };
         let (kernel, time) = scaled::time(device, &shape)?;
-        let multiplications = [rows, columns, k].map(u64::from).iter().product();
+        let flop = 2.0 * [rows, columns, k].map(f64::from).iter().product::<f64>();
         let elements = "f8e4m3";
         let product =
             format!("{elements} {rows} tokens, {columns} x {k}, by a kernel for the shape");
-        table.row(&product_row(
-            target,
-            [elements, &kernel],
-            product,
-            multiplications,
-            &time,
-        ));
+        add([elements, &kernel], product, flop, &time);
     }
     Ok(table)
+}
+
+/// Attention whose time is told.
+fn attention_shape(dtype: &'static str) -> attention::Shape {
+    attention::Shape {
+        pass: Pass::Forward,
+        dtype,
+        elements: 128,
+        heads: 16,
+        queries: 4096,
+        keys: 4096,
+        causal: false,
+    }
 }
 
 /// A product's cells.
@@ -324,10 +403,9 @@ fn product_row(
     target: Target,
     [elements, kernel]: [&str; 2],
     product: String,
-    multiplications: u64,
+    flop: f64,
     time: &LaunchTime,
-) -> [String; 10] {
-    let flop = 2.0 * multiplications as f64;
+) -> [String; 11] {
     let sustained = Sustained::of(target.facts().product.name, elements).map_or_else(
         || "-".to_owned(),
         |one| format!("{:.1}", one.microseconds(flop, time.microseconds)),
@@ -344,6 +422,7 @@ fn product_row(
         number((flop / time.microseconds / 1e6) as u64),
         sustained,
         percent(time.matrix),
+        percent(time.vector),
         percent(time.memory),
         percent(time.lds),
     ]
@@ -352,10 +431,39 @@ fn product_row(
 /// Keys that a token is decoded after.
 const DECODED_AFTER: [u32; 2] = [1024, 32_768];
 
+/// Bytes of a 6900 XT's and a 9070 XT's memory. All others that are timed have room for every model.
+const SMALL_MEMORY: u64 = 16 << 30;
+
+/// A model's matrices: f16, or how they are quantised.
+type Weights = Option<&'static quantized::Mix>;
+
+/// Models and their weights whose tokens are told, those that a GPU's memory has room for.
+fn decoded(target: Target) -> Vec<(&'static Model, Weights)> {
+    let mixes = quantized::MIXES.iter().map(Some);
+    let of_model = |model| {
+        iter::once(None)
+            .chain(mixes.clone())
+            .map(move |mix| (model, mix))
+    };
+    // Quantised, the small one tells nothing that the large one does not.
+    let told = |(model, mix): &(&Model, Weights)| mix.is_none() || **model != MODELS[0];
+    let memory = match target {
+        Target::Gfx1030 | Target::Gfx1201 => SMALL_MEMORY,
+        _ => u64::MAX,
+    } as f64;
+    // A tenth for what is no matrix.
+    let fits = |(model, mix): &(&Model, Weights)| {
+        let bits = mix.map_or(16.0, quantized::Mix::bits);
+        model.elements() as f64 * bits / 8.0 < 0.9 * memory
+    };
+    let all = MODELS.iter().flat_map(of_model);
+    all.filter(told).filter(fits).collect()
+}
+
 /// What a token of LLaMA takes.
-fn tokens(gpus: &Gpus, device: &mut Device) -> Result<String> {
+fn tokens(gpus: &Gpus, device: &mut Device, progress: impl Fn(&str)) -> Result<String> {
     let mut table = Table::new(&[
-        "LLaMA in f16",
+        "LLaMA",
         "what",
         "kernel",
         "launches",
@@ -368,22 +476,33 @@ fn tokens(gpus: &Gpus, device: &mut Device) -> Result<String> {
     let mut sums = String::new();
     let timing = device.target.timing().ok_or(Untimed(device.target))?;
     let peak = f64::from(timing.memory.gigabytes_per_second);
-    for model in &MODELS {
+    for (model, mix) in decoded(device.target) {
+        let [first, ..] = DECODED_AFTER;
+        let (mut steps, heads) = match mix {
+            None => (decode::token(gpus, device, model, first)?, Heads::F16),
+            Some(mix) => (
+                quantized::token(gpus, device, model, mix, first)?,
+                Heads::F32ToVector,
+            ),
+        };
         for keys in DECODED_AFTER {
-            let steps = decode::token(gpus, device, model, keys)?;
-            let sum = |of: fn(&Step) -> f64| {
-                let all = steps.iter().map(|step| f64::from(step.launches) * of(step));
-                all.sum::<f64>()
-            };
-            let name = format!("{} after {} tokens", model.name, number(keys.into()));
-            writeln!(
-                sums,
-                "- {name}: {:.0} us, {:.0} with the code.",
-                sum(|step| step.timed.time.microseconds),
-                sum(|step| step.with_code)
-            )?;
             // All others take the same after any number.
-            let new = |step: &&Step| keys == DECODED_AFTER[0] || step.kernel.starts_with("attend");
+            for step in steps
+                .iter_mut()
+                .filter(|step| keys != first && step.what == ATTENTION)
+            {
+                *step = decode::attention(device, model, keys, heads)?;
+            }
+            let weights = mix.map_or("f16", |mix| mix.name);
+            let name = format!(
+                "{} {weights} after {} tokens",
+                model.name,
+                number(keys.into())
+            );
+            let sum = format!("- {name}: {}", whole_token(timing, peak, &steps));
+            progress(&sum);
+            writeln!(sums, "{sum}")?;
+            let new = |step: &&Step| keys == first || step.what == ATTENTION;
             for step in steps.iter().filter(new) {
                 table.row(&[
                     name.clone(),
@@ -402,9 +521,40 @@ fn tokens(gpus: &Gpus, device: &mut Device) -> Result<String> {
     Ok(format!(
         "A token, each launch by itself, with what it reads in memory; what lies between launches is not modelled. \
          *With the code*: the instruction caches have kept the kernel since the layer before, which hardware may or may not \
-         do. *Memory alone*: the bytes that must be read, at the bandwidth that the model takes.\n\n{sums}{}",
+         do. *Memory alone*: the bytes that must be read, at the bandwidth that the model takes. Launches' own time is \
+         that of nodes of a graph, where somebody published it. q4_K_M has q6_K for the logits and, in half of the layers, \
+         for values and the last product.\n\n{sums}{}",
         table.0
     ))
+}
+
+/// All launches of a token.
+fn whole_token(timing: &Timing, peak: f64, steps: &[Step]) -> String {
+    let sum = |of: &dyn Fn(&Step) -> f64| -> f64 {
+        steps
+            .iter()
+            .map(|step| f64::from(step.launches) * of(step))
+            .sum()
+    };
+    let cold = sum(&|step| step.timed.time.microseconds);
+    let with_code = sum(&|step| step.with_code);
+    let mut text = format!("{cold:.0} us, {with_code:.0} with the code");
+    if let Some(launch) = timing.launch {
+        let own = sum(&|_| f64::from(launch.graph_ns) / 1000.0);
+        let memory = sum(&|step| step.timed.least_bytes as f64 / peak / 1000.0);
+        let per_second = |us: f64| 1e6 / (us + own);
+        let _ = write!(
+            text,
+            "; {} launches by themselves {own:.0}: {:.1} to {:.1} tokens/s, {} to {} % of what memory allows",
+            sum(&|_| 1.0),
+            per_second(cold),
+            per_second(with_code),
+            percent(memory / (cold + own)),
+            percent(memory / (with_code + own)),
+        );
+    }
+    text.push('.');
+    text
 }
 
 fn percent(share: f64) -> String {

@@ -92,6 +92,42 @@ pub struct Figures {
     pub in_loop: Option<LoopFigures>,
 }
 
+/// Columns of A that are multiplied where a product's time is made of those of two parts of it.
+pub const SLICES: [usize; 2] = [128, 256];
+
+/// The time of a launch that goes on as it did from the first to the second of two lengths, up to `length`, but no less than
+/// any of its units works: what is written at a short launch's end hides some of that.
+pub fn continued(lengths: [usize; 2], times: [LaunchTime; 2], length: usize) -> LaunchTime {
+    let [first, second] = times;
+    let steps = (length - lengths[1]) as f64 / (lengths[1] - lengths[0]) as f64;
+    let on = |of: &dyn Fn(&LaunchTime) -> f64| of(&second) + steps * (of(&second) - of(&first));
+    let cycles = |time: &LaunchTime| time.cycles as f64;
+    let shares: [fn(&LaunchTime) -> f64; 6] = [
+        |time| time.matrix,
+        |time| time.vector,
+        |time| time.lds,
+        |time| time.first_level,
+        |time| time.second_level,
+        |time| time.memory,
+    ];
+    // Shares are of what was played back; what memory passes later is longer by its own share.
+    let played = |time: &LaunchTime| cycles(time) / time.memory.max(time.second_level).max(1.0);
+    let busy = shares.map(|share| on(&|time| share(time) * played(time)));
+    let whole = busy.into_iter().fold(on(&cycles), f64::max);
+    let [matrix, vector, lds, first_level, second_level, memory] = busy.map(|busy| busy / whole);
+    LaunchTime {
+        cycles: whole as u64,
+        microseconds: second.microseconds * whole / cycles(&second),
+        matrix,
+        vector,
+        lds,
+        first_level,
+        second_level,
+        memory,
+        ..second
+    }
+}
+
 /// Emulated GPUs under the runtime, one for each architecture.
 pub struct Gpus {
     archs: Vec<String>,
@@ -218,6 +254,53 @@ impl Gpus {
         Ok(Some((kernel, time)))
     }
 
+    /// The same by what two [`SLICES`] of its k take, as the rest does the same again: of products that take long to play
+    /// back. A product whose plan has splits of k, or whose k is short, is timed whole.
+    ///
+    /// # Errors
+    /// As [`Gpus::time`].
+    pub fn time_by_slices(
+        &self,
+        arch: &str,
+        shape: &Shape,
+        kept: Kept,
+    ) -> Result<Option<(String, LaunchTime)>> {
+        let context = self.context(arch)?;
+        let splits = plan(&context, &shape.problem(0, 0, 0)).map_or(1, |plan| plan.splits);
+        if splits > 1 || shape.k <= 2 * SLICES[1] {
+            return self.time_whole(arch, shape, kept);
+        }
+        let [first, second] = SLICES.map(|k| self.time_whole(arch, &shape.sliced(k), kept));
+        let (Some((kernel, first)), Some((_, second))) = (first?, second?) else {
+            return Ok(None);
+        };
+        Ok(Some((kernel, continued(SLICES, [first, second], shape.k))))
+    }
+
+    /// How long the launches of some work would take, each by itself; `alone`, with only the workgroups executed that tell
+    /// it.
+    ///
+    /// # Errors
+    /// The work fails.
+    pub fn time_work(
+        &self,
+        arch: &str,
+        [code_kept, alone]: [bool; 2],
+        work: impl FnOnce(&Arc<Stream>) -> candle_rocm_runtime::Result<()>,
+    ) -> Result<Vec<KernelTime>> {
+        let stream = self.context(arch)?.default_stream();
+        let sampling = Sampling {
+            code_kept,
+            alone,
+            ..Sampling::default()
+        };
+        let (done, times) = timed(sampling, || {
+            work(&stream).and_then(|()| stream.synchronize())
+        });
+        done?;
+        Ok(times)
+    }
+
     /// Multiply, and count. `None` where no kernel multiplies the type there.
     ///
     /// # Errors
@@ -284,7 +367,8 @@ fn time_plan(
 ) -> Result<Vec<KernelTime>> {
     let target: Target = arch.parse()?;
     let (input, output) = (shape.dtype.bytes(), shape.dtype.output_bytes());
-    let bytes = (shape.m + shape.n) * shape.slice * input + shape.m * shape.n * output;
+    // Of the whole: a slice's operands may fit where the product's do not.
+    let bytes = (shape.m + shape.n) * shape.k * input + shape.m * shape.n * output;
     let cache = (target.facts().product.infinity_cache_mib as usize) << 20;
     let sampling = Sampling {
         warm: kept.operands && bytes <= cache,

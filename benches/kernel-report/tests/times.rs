@@ -1,11 +1,13 @@
 //! Predicted times: a copy beside a published one, and what cannot be faster than it.
 
 use candle_rocm_kernel_report::attention;
-use candle_rocm_kernel_report::device::Device;
+use candle_rocm_kernel_report::device::{Device, Kept};
+use candle_rocm_kernel_report::products::{Gpus, Shape, TN};
 use candle_rocm_kernel_report::rows::{self, COPY, ELEMENT_KERNELS, ROW_KERNELS};
 use candle_rocm_kernel_report::scaled;
 use candle_rocm_kernels::attention::Pass;
 use candle_rocm_kernels::grouped::TILES;
+use candle_rocm_runtime::gemm::GemmDtype;
 use candle_rocm_testing::needs;
 use rocm_emulator::isa::Target;
 
@@ -60,6 +62,29 @@ fn gpus_without_a_model_say_so() {
             "{text}"
         );
     }
+}
+
+/// What two slices of k tell of a product is what playing back all of it tells, within 5 %.
+#[test]
+fn slices_tell_the_time_of_a_whole_product() {
+    const ARCH: &str = "gfx1151";
+    if !needs::serves(ARCH, candle_rocm_kernels::serves) {
+        return;
+    }
+    let gpus = Gpus::start(&[ARCH.to_owned()]).expect("the emulator starts");
+    let shape = Shape::new(GemmDtype::F16, [2048, 2048, 1024], TN);
+    let repeated = Kept {
+        operands: true,
+        code: false,
+    };
+    let whole = gpus.time_whole(ARCH, &shape, repeated).expect("it runs");
+    let slices = gpus
+        .time_by_slices(ARCH, &shape, repeated)
+        .expect("it runs");
+    let [(_, whole), (kernel, slices)] = [whole, slices].map(|timed| timed.expect("a kernel"));
+    let ratio = slices.microseconds / whole.microseconds;
+    assert!((0.95..=1.05).contains(&ratio), "{kernel}: {ratio}");
+    assert!(slices.matrix <= 1.0, "{kernel}: {}", slices.matrix);
 }
 
 /// FP8, 4,096 tokens by 2,112 x 7,168, by the kernel for the shape: the matrix unit of the busiest SIMD works for two thirds

@@ -8,7 +8,7 @@ mod run;
 
 use std::fmt::Write as _;
 
-use candle_rocm_kernel_report::page::is_timed;
+use candle_rocm_kernel_report::page::is_one_die;
 use candle_rocm_testing::hip::toolchain;
 use candle_rocm_testing::needs::{self, Need};
 use candle_rocm_variables::WRITE_PAGES;
@@ -104,9 +104,10 @@ fn row(target: Target, step: &Step, checked: &Problem, timed: &[Problem], said: 
 
 fn rows(ladder: &Ladder, page: &Page, target: Target) -> Vec<Row> {
     let checked = (ladder.checked)();
-    let timed: Vec<Problem> = match is_timed(target) {
-        true => ladder.timed.iter().map(|of| (of.problem)()).collect(),
-        false => Vec::new(),
+    // To play all of a GPU back takes long.
+    let timed: Vec<Problem> = match is_one_die(target) {
+        true => Vec::new(),
+        false => ladder.timed.iter().map(|of| (of.problem)()).collect(),
     };
     let mut said = page.figures(target.name()).into_iter();
     let each = page.steps.iter();
