@@ -1,4 +1,4 @@
-//! A model whose layers' products are in FP8: beside the CPU's, and beside the weights as they came.
+//! A model whose products are in FP8: beside the CPU's, and beside the weights as they came.
 
 mod common;
 

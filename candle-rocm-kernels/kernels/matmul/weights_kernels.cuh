@@ -3,8 +3,8 @@
 //
 //   X(type, columns, unit, lanes, threads, rows, step)  linear_fp8_<type>
 //   Y(type, columns, unit, lanes, threads, rows, step)  normed_fp8_<type> and gated_fp8_<type>
-//   Z(type, rows, gated_rows, round, lds_kib, resident, most, normed_most)  streamed_linear_fp8_<type> and its kin, which
-//     take a column alone: rows of a tile, and gated ones; elements of k in a round; what the stages take of LDS;
+//   Z(type, rows, gated_rows, round, lds_kib, resident, most, normed_most)  streamed_linear_fp8_<type> and its kin,
+//     which take a column alone: rows of a tile, and gated ones; elements of k in a round; what the stages take of LDS;
 //     workgroups of a multiprocessor; and the elements of k that there may be, and in what is normed
 //     (skinny/streamed.cuh)
 //

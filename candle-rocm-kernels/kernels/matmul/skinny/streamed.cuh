@@ -1,7 +1,7 @@
-// One column by FP8 weights on NVIDIA's GPUs, as a token of one sequence is decoded. The weights are a stream through LDS:
-// workgroups that stay, two for each multiprocessor, go from tile to tile, and copies of the next K-blocks, of the next
-// tile too, are on their way while one is multiplied. What a lane copies it reads itself, so that no barrier is in the
-// loop. (skinny/product.cuh has as many registers for its next vectors as it can, and waits for each round of them.)
+// One column by FP8 weights on NVIDIA's GPUs, as a token of one sequence is decoded. The weights are a stream through
+// LDS: workgroups that stay, two for each multiprocessor, go from tile to tile, and copies of the next K-blocks, of the
+// next tile too, are on their way while one is multiplied. What a lane copies it reads itself, so that no barrier is in
+// the loop. (skinny/product.cuh has as many registers for its next vectors as it can, and waits for each round of them.)
 //
 //   for each of the workgroup's tiles of ROWS rows:
 //     for each round of k, STEP elements for each of its warps:
@@ -10,9 +10,9 @@
 //       promote    each 128 of k by the weights' factor
 //     the warps' sums meet in LDS, are added in their order, and stored
 //
-// The column is in LDS as f16, which the weights are widened to by one instruction for two. What is bf16 is multiplied by
-// a power of two that makes its largest element 2^14 to 2^15, and the sums by its inverse: an element keeps all of its
-// bits where it is no less than 2^-31 of the largest, and 2^-39 of that is what a lesser one loses at most.
+// The column is in LDS as f16, which the weights are widened to by one instruction for two. What is bf16 is multiplied
+// by a power of two that makes its largest element 2^14 to 2^15, and the sums by its inverse: an element keeps all of
+// its bits where it is no less than 2^-31 of the largest, and 2^-39 of that is what a lesser one loses at most.
 #pragma once
 #include "matmul/skinny/weights.cuh"
 #include "portable/lds.cuh"
@@ -21,9 +21,9 @@
 
 template <class T, bool NORMS, bool GATED> struct StreamedColumn {
     using Atom = MmaSyncAtom<half_t, 8>;
-    // Sums of a lane's two rows. The column is the first eight rows of the instruction's one operand and the last eight,
-    // with other elements of k, so that a vector is that operand as it is loaded: of one instruction `even` has the first
-    // rows' sums, of the next one `odd` the last ones', and the other halves are nothing.
+    // Sums of a lane's two rows. The column is the first eight rows of the instruction's one operand and the last
+    // eight, with other elements of k, so that a vector is that operand as it is loaded: of one instruction `even` has
+    // the first rows' sums, of the next one `odd` the last ones', and the other halves are nothing.
     struct Sums {
         typename Atom::Sums even, odd;
         __device__ __forceinline__ float of(int row) const { return even.v[row] + odd.v[2 + row]; }
@@ -62,12 +62,12 @@ template <class T, bool NORMS, bool GATED> struct StreamedColumn {
     uint32_t lane, own_k, rounds, tiles;
 
     // A round of a tile, and the lane's first element of k there.
-    struct Place {
+    struct Cursor {
         uint32_t tile, round, k;
     };
-    __device__ __forceinline__ Place first() const { return {blockIdx.x, 0, own_k}; }
+    __device__ __forceinline__ Cursor first() const { return {blockIdx.x, 0, own_k}; }
     // On to the next, which may be another tile's.
-    __device__ __forceinline__ bool advance(Place &at) const {
+    __device__ __forceinline__ bool advance(Cursor &at) const {
         at.k += ROUND;
         if (++at.round < rounds) return false;
         at = {at.tile + gridDim.x, 0, own_k};
@@ -84,7 +84,7 @@ template <class T, bool NORMS, bool GATED> struct StreamedColumn {
     struct Copies {
         const StreamedColumn &of;
         LdsBytes lane_lds;
-        Place at;
+        Cursor at;
         uint32_t slot;
         const f8e4m3_t *line[TILES];
 
@@ -126,7 +126,7 @@ template <class T, bool NORMS, bool GATED> struct StreamedColumn {
     struct Factors {
         float of[BLOCKS][TILES];
     };
-    __device__ __forceinline__ Factors load_factors(Place &at) const {
+    __device__ __forceinline__ Factors load_factors(Cursor &at) const {
         Factors found;
 #pragma unroll
         for (int i = 0; i < TILES; i++) {
@@ -266,7 +266,7 @@ template <class T, bool NORMS, bool GATED> struct StreamedColumn {
         __shared__ Shared meeting[2];
         LdsBytes column_lds = (LdsBytes)dynamic_lds + STAGES * STAGE_BYTES;
         Copies copies(*this);
-        Place scaled = first();
+        Cursor scaled = first();
         Factors following = load_factors(scaled);
         Column column;
         column.load(x, norm, length);
