@@ -120,8 +120,8 @@ UPCAST(f16, half_t)
 UPCAST(bf16, bf16_t)
 UPCAST(f32, float)
 
-// streamed_<kind>_fp8: what <kind>_fp8 makes, of a column alone, by a grid of any number of workgroups, with LDS for the
-// stages and a column of f16 of whole rounds. `columns` and `log2_slice_k` are not looked at.
+// streamed_<kind>_fp8: what <kind>_fp8 makes, of a column alone, by a grid of any number of workgroups, with LDS for
+// the stages and a column of f16 of whole rounds. `columns` and `log2_slice_k` are not looked at.
 #if defined(LDS_COPIES)
 template <class T, bool NORMS, bool GATED>
 __device__ __forceinline__ void stream(const T *x, const T *norm, const WeightOperands &w, const T *bias,

@@ -1,7 +1,8 @@
 // One column by FP8 weights on NVIDIA's GPUs, as a token of one sequence is decoded. The weights are a stream through
 // LDS: workgroups that stay, two for each multiprocessor, go from tile to tile, and copies of the next K-blocks, of the
 // next tile too, are on their way while one is multiplied. What a lane copies it reads itself, so that no barrier is in
-// the loop. (skinny/product.cuh has as many registers for its next vectors as it can, and waits for each round of them.)
+// the loop. (skinny/product.cuh has as many registers for its next vectors as it can, and waits for each round of
+// them.)
 //
 //   for each of the workgroup's tiles of ROWS rows:
 //     for each round of k, STEP elements for each of its warps:
