@@ -29,6 +29,8 @@ enum Kind {
     Blocks,
     /// FP8 with one factor.
     All,
+    /// FP8 with a factor for each row and 128 elements of it.
+    Rows,
 }
 
 enum Weight {
@@ -41,6 +43,7 @@ impl Weight {
         Ok(match kind {
             Kind::Dense => Self::Dense(values.to_dtype(dtype)?),
             Kind::Blocks => Self::Fp8(fp8::cast_per_block(values, ScaleFormat::F32)?),
+            Kind::Rows => Self::Fp8(fp8::cast_per_token(values, ScaleFormat::F32)?),
             Kind::All => Self::Fp8(fp8::cast_per_tensor(values, ScaleFormat::F32)?),
         })
     }
@@ -61,7 +64,11 @@ impl Weight {
             .unpacked_scales()?
             .to_device(&Device::Cpu)?
             .to_vec2::<f32>()?;
-        let place = |share: Share, at: usize| if share == Share::All { 0 } else { at / 128 };
+        let place = |share: Share, at: usize| match share {
+            Share::One => at,
+            Share::Block => at / 128,
+            Share::All => 0,
+        };
         let [of_rows, of_k] = matrix.shares();
         let elements = data
             .flatten_all()?
@@ -306,7 +313,7 @@ fn weights_in_fp8_are_multiplied_by_columns_as_they_are() -> Result<()> {
     for device in [Device::Cpu, common::device()?] {
         for (n_case, (count, n, k)) in sizes.into_iter().enumerate() {
             for dtype in [DType::F16, DType::BF16, DType::F32] {
-                for kind in [Kind::Blocks, Kind::All] {
+                for kind in [Kind::Blocks, Kind::All, Kind::Rows] {
                     let sizes = Sizes { count, n, k };
                     let case = Case::new(sizes, kind, dtype, n_case % 2 == 1, &device)?;
                     case.linear()?;

@@ -200,6 +200,35 @@ struct Normed {
     measures: Measures,
 }
 
+/// A row of kernels/matmul/weights_kernels.cuh, of kernels that take a column alone.
+#[derive(Clone, Copy, Debug)]
+struct Streamed {
+    dtype: Dtype,
+    rows: u32,
+    gated_rows: u32,
+    round: u32,
+    lds_kib: u32,
+    resident: u32,
+    most: u32,
+    normed_most: u32,
+}
+
+/// What kernels of [`FP8_WEIGHTS`](crate::FP8_WEIGHTS) that take a column alone are launched with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stream {
+    /// Rows of the result that a workgroup makes at a time. It goes from tile to tile.
+    pub rows: u32,
+    /// Workgroups of a compute unit, beyond which more bring nothing.
+    pub resident: u32,
+    /// Bytes of LDS to ask for.
+    pub dynamic_lds: u32,
+}
+
+impl Stream {
+    /// Bytes of LDS that the kernels have of their own at most.
+    const OWN_LDS: u32 = 2 << 10;
+}
+
 include!(concat!(env!("OUT_DIR"), "/normed_kernels.rs"));
 include!(concat!(env!("OUT_DIR"), "/weights_kernels.rs"));
 
@@ -244,6 +273,30 @@ pub fn of_fp8_weights(processor: Processor, dtype: Dtype, norms: bool) -> Option
     shape_of(kernels, processor, dtype)
 }
 
+/// How kernels of [`FP8_WEIGHTS`](crate::FP8_WEIGHTS) take a column alone of so many elements, `F16` or `Bf16`, normed on
+/// its way or not, by rows of which half may be gates: on NVIDIA's GPUs whose LDS has room for it.
+pub fn stream_of_fp8_weights(
+    processor: Processor,
+    dtype: Dtype,
+    elements: u32,
+    (norms, gated): (bool, bool),
+) -> Option<Stream> {
+    let mut kernels = STREAMED_KERNELS.of(processor).iter();
+    let of = kernels.find(|kernel| kernel.dtype == dtype)?;
+    let most = if norms { of.normed_most } else { of.most };
+    if elements > most {
+        return None;
+    }
+    let column = elements.next_multiple_of(of.round) * dtype.bytes();
+    let dynamic_lds = (of.lds_kib << 10) + column;
+    let unit = processor.multiprocessor()?;
+    (dynamic_lds + Stream::OWN_LDS <= unit.lds_bytes_of_workgroup).then_some(Stream {
+        rows: if gated { of.gated_rows } else { of.rows },
+        resident: of.resident,
+        dynamic_lds,
+    })
+}
+
 fn shape_of(kernels: &[Normed], processor: Processor, dtype: Dtype) -> Option<Shape> {
     let kernel = kernels.iter().find(|kernel| kernel.dtype == dtype)?;
     let shape = kernel.measures.shape(processor, dtype.bytes(), false);
@@ -272,6 +325,38 @@ pub fn shape(processor: Processor, dtype: Dtype, columns: u32, rows_together: bo
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_column_is_streamed_where_lds_has_room_for_it() {
+        let of = |arch, elements, norms, gated| {
+            let processor = Processor::of(arch);
+            stream_of_fp8_weights(processor, Dtype::BF16, elements, (norms, gated))
+        };
+        let stream = |rows, kib: u32| {
+            Some(Stream {
+                rows,
+                resident: 2,
+                dynamic_lds: kib << 10,
+            })
+        };
+        assert_eq!(of("sm_90", 4096, true, false), stream(16, 72));
+        assert_eq!(of("sm_90", 4096, true, true), stream(8, 72));
+        assert_eq!(of("sm_90", 14_336, false, false), stream(16, 92));
+        assert_eq!(of("sm_89", 14_336, false, false), stream(16, 92));
+        // A round that is not whole takes as much.
+        assert_eq!(of("sm_90", 16, false, false), stream(16, 68));
+        // More than a workgroup holds, or less LDS than it takes.
+        assert_eq!(of("sm_90", 8208, true, false), None);
+        assert_eq!(of("sm_90", 16_400, false, false), None);
+        assert_eq!(of("sm_90", 16_384, false, false), stream(16, 96));
+        assert_eq!(of("sm_89", 16_384, false, false), stream(16, 96));
+        assert_eq!(of("sm_75", 4096, true, false), None);
+        for arch in ["gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201"] {
+            assert_eq!(of(arch, 4096, true, false), None);
+        }
+        let f32 = stream_of_fp8_weights(Processor::of("sm_90"), Dtype::F32, 64, (false, false));
+        assert_eq!(f32, None);
+    }
 
     #[test]
     fn steps_of_rows_with_k_together_are_whole_lines() {

@@ -97,8 +97,9 @@ impl Transformer {
         })
     }
 
-    /// The same model with the products of its layers in FP8: weights with a factor for each 128 x 128, activations cast by 128
-    /// of a row. Embedding, norms and the last product stay as they are.
+    /// The same model with its products in FP8, the last one too: weights with a factor for each 128 x 128. Activations of few
+    /// rows stay as they are, those of a prompt are cast by 128 of a row where the GPU multiplies FP8. Embedding and norms
+    /// stay as they are.
     ///
     /// # Errors
     /// As [`Linear::to_fp8`].
@@ -123,6 +124,7 @@ impl Transformer {
             parallel: self.parallel.clone(),
             weights: Weights {
                 layers: layers.collect::<Result<_>>()?,
+                head: weights.head.to_fp8()?,
                 ..weights.clone()
             },
         })

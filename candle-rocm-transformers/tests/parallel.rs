@@ -76,7 +76,9 @@ impl Model {
                 head_norms: name == "qwen3",
                 ..SIZES
             },
+            // Parts of 128 rows, also of the vocabulary by four.
             Self::Fp8 => Sizes {
+                vocabulary: 512,
                 hidden: 256,
                 inner: 512,
                 heads: 8,

@@ -29,7 +29,7 @@ pub struct ModelArgs {
     /// is longer]
     #[arg(long, value_name = "TOKENS")]
     pub context: Option<usize>,
-    /// Quantise the layers' weights to FP8 (e4m3, a factor for each 128 x 128) when they are loaded, with the code of rocm; how
+    /// Quantise the products' weights to FP8 (e4m3, a factor for each 128 x 128) when they are loaded, with the code of rocm; how
     /// far its first prompt is from that of the weights as they came is printed
     #[arg(long)]
     pub fp8: bool,

@@ -88,7 +88,7 @@ enum Network {
     Session(Box<candle_rocm_transformers::Session>),
 }
 
-/// The dtype of models in bf16 whose layers' products are in FP8.
+/// The dtype of models in bf16 whose products are in FP8.
 pub const FP8: &str = "f8e4m3";
 
 /// Tokens of a sequence at most: `CANDLE_ROCM_BENCH_CONTEXT`, or 4,096.

@@ -3,9 +3,10 @@
 
 use candle_core::{bail, CudaDevice, DType, Device, Result, Tensor};
 use candle_rocm_kernels::{matmul, skinny, FP8_WEIGHTS};
+use candle_rocm_runtime::LaunchConfig;
 
-use super::matrix::{Fp8Matrix, WeightFactors};
-use crate::ops::launch::{allocate, int, launch, Arg};
+use super::matrix::{Fp8Matrix, Share, WeightFactors};
+use crate::ops::launch::{allocate, compute_units, grid, int, launch, Arg};
 use crate::ops::node::plain;
 use crate::ops::normed_linear::{is_vectors, skinny_grid, MOST_BYTES, VECTOR_BYTES};
 use crate::ops::operands::{check_device, check_float, check_vector, Rows};
@@ -137,13 +138,17 @@ pub fn most_rows(device: &Device, dtype: DType) -> usize {
 
 /// The measures of the kernels for activations of this type, normed or not; none of other than 16 bits.
 fn shape_of(device: &CudaDevice, dtype: DType, norms: bool) -> Option<skinny::Shape> {
-    let dtype = match dtype {
-        DType::F16 => matmul::Dtype::F16,
-        DType::BF16 => matmul::Dtype::BF16,
-        _ => return None,
-    };
     let processor = device.cuda_stream().context().info().processor;
-    skinny::of_fp8_weights(processor, dtype, norms)
+    skinny::of_fp8_weights(processor, of_16_bits(dtype)?, norms)
+}
+
+/// The kernels' name of a type that they have columns of.
+fn of_16_bits(dtype: DType) -> Option<matmul::Dtype> {
+    match dtype {
+        DType::F16 => Some(matmul::Dtype::F16),
+        DType::BF16 => Some(matmul::Dtype::BF16),
+        _ => None,
+    }
 }
 
 struct Call<'a> {
@@ -221,9 +226,12 @@ impl Call<'_> {
                 && is_vectors(operand)
         };
         let data = self.weight.data();
+        // Rows that a warp takes together share their factors.
+        let shares = self.weight.shares()[0] != Share::One;
         let whole_weight = data.layout().start_offset().is_multiple_of(VECTOR_BYTES);
         let of_result = |residual: &Tensor| residual.dims() == self.result_dims(rows);
         whole_weight
+            && shares
             && as_x(self.x)
             && self.norm.is_none_or(|(norm, _)| as_x(norm))
             && self
@@ -244,7 +252,11 @@ impl Call<'_> {
         } = sizes;
         let dtype = self.x.dtype();
         let of_weight = if self.gated { 2 * rows } else { rows };
-        let (config, log2_slice_k) = skinny_grid(device, shape, of_weight, k)?;
+        let streamed = self.streamed(device, sizes)?;
+        let (config, log2_slice_k) = match streamed {
+            Some(config) => (config, 0),
+            None => skinny_grid(device, shape, of_weight, k)?,
+        };
         let mut result = allocate(device, dtype, count * rows)?;
         let mut args = vec![Arg::Read(Some(self.x))];
         if let Some((norm, epsilon)) = self.norm {
@@ -273,10 +285,30 @@ impl Call<'_> {
             args.push(Arg::Read(self.residual));
         }
         args.push(Arg::Write(&mut result));
-        let kernel = format!("{kind}_fp8_{}", dtype.as_str());
+        let by = if streamed.is_some() { "streamed_" } else { "" };
+        let kernel = format!("{by}{kind}_fp8_{}", dtype.as_str());
         // SAFETY: the kernel's arguments: contiguous, of whole vectors, and of the shapes that were looked at.
         unsafe { launch(device, &FP8_WEIGHTS, &kernel, config, args)? };
         Ok(plain(result, &self.result_dims(rows).into()))
+    }
+
+    /// The grid of workgroups that go from tile to tile, and their LDS, for a column alone where kernels take it so.
+    fn streamed(&self, device: &CudaDevice, sizes: &Sizes) -> Result<Option<LaunchConfig>> {
+        let Some(dtype) = of_16_bits(self.x.dtype()).filter(|_| sizes.count == 1) else {
+            return Ok(None);
+        };
+        let processor = device.cuda_stream().context().info().processor;
+        let elements = int(self.name, "elements", sizes.k)?;
+        let form = (self.norm.is_some(), self.gated);
+        let Some(stream) = skinny::stream_of_fp8_weights(processor, dtype, elements, form) else {
+            return Ok(None);
+        };
+        let tiles = sizes.rows.div_ceil(stream.rows as usize);
+        let workgroups = tiles.min(compute_units(device) * stream.resident as usize);
+        Ok(Some(LaunchConfig {
+            shared_mem_bytes: stream.dynamic_lds,
+            ..grid(workgroups, 1, skinny::THREADS)?
+        }))
     }
 
     /// x's, whose last is the number of rows of the product.

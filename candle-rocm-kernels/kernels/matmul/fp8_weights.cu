@@ -1,7 +1,7 @@
 // Products of FP8 weights with activations of 16 bits: of few columns as they are, with or without the columns' norm
 // and a gate's activation, and weights upcast to the activations' type, for products of many.
 #include "matmul/elements.cuh"
-#include "matmul/skinny/weights.cuh"
+#include "matmul/skinny/streamed.cuh"
 #include "matmul/weights_kernels.cuh"
 
 // What a launch is told beside its columns and their results.
@@ -120,4 +120,42 @@ UPCAST(f16, half_t)
 UPCAST(bf16, bf16_t)
 UPCAST(f32, float)
 
-LISTED(WEIGHT_KERNELS)(LINEAR, NORMED)
+// streamed_<kind>_fp8: what <kind>_fp8 makes, of a column alone, by a grid of any number of workgroups, with LDS for
+// the stages and a column of f16 of whole rounds. `columns` and `log2_slice_k` are not looked at.
+#if defined(LDS_COPIES)
+template <class T, bool NORMS, bool GATED>
+__device__ __forceinline__ void stream(const T *x, const T *norm, const WeightOperands &w, const T *bias,
+                                       const T *residual, T *result, float epsilon) {
+    MatmulProblem p = product_of_columns((const void *)w.weight, x, result, w.rows, 1, w.length);
+    p.bias = bias;
+    p.residual = residual;
+    p.ld_residual = w.rows;
+    p.activation = GATED ? ACTIVATION_silu : ACTIVATION_none;
+    StreamedColumn<T, NORMS, GATED>(w.weight, w.factors, w.rows, w.length).run(p, x, norm, epsilon);
+}
+#endif
+#define STREAM_BOUNDS(TYPE, NORMS, GATED) \
+    __launch_bounds__(256, (StreamedColumn<element_##TYPE, NORMS, GATED>::RESIDENT))
+#define STREAM_LISTS(TYPE, NORMS, GATED, ROWS, ROUND, LDS_KIB, RESIDENT, MOST)                                      \
+    static_assert(StreamedColumn<element_##TYPE, NORMS, GATED>::is_listed_as(ROWS, ROUND, LDS_KIB, RESIDENT, MOST), \
+                  "the list's");
+#define STREAM(TYPE, ROWS, GATED_ROWS, ROUND, LDS_KIB, RESIDENT, MOST, NORMED_MOST)                              \
+    STREAM_LISTS(TYPE, false, false, ROWS, ROUND, LDS_KIB, RESIDENT, MOST)                                       \
+    STREAM_LISTS(TYPE, true, false, ROWS, ROUND, LDS_KIB, RESIDENT, NORMED_MOST)                                 \
+    STREAM_LISTS(TYPE, true, true, GATED_ROWS, ROUND, LDS_KIB, RESIDENT, NORMED_MOST)                            \
+    ENTRY STREAM_BOUNDS(TYPE, false, false) streamed_linear_fp8_##TYPE(                                          \
+        const element_##TYPE *__restrict__ x, WEIGHTS, const element_##TYPE *__restrict__ bias,                  \
+        const element_##TYPE *__restrict__ residual, element_##TYPE *__restrict__ result) {                      \
+        stream<element_##TYPE, false, false>(x, nullptr, OPERANDS, bias, residual, result, 0);                   \
+    }                                                                                                            \
+    ENTRY STREAM_BOUNDS(TYPE, true, false) streamed_normed_fp8_##TYPE(                                           \
+        const element_##TYPE *__restrict__ x, const element_##TYPE *__restrict__ norm, float epsilon, WEIGHTS,   \
+        const element_##TYPE *__restrict__ bias, element_##TYPE *__restrict__ result) {                          \
+        stream<element_##TYPE, true, false>(x, norm, OPERANDS, bias, nullptr, result, epsilon);                  \
+    }                                                                                                            \
+    ENTRY STREAM_BOUNDS(TYPE, true, true)                                                                        \
+        streamed_gated_fp8_##TYPE(const element_##TYPE *__restrict__ x, const element_##TYPE *__restrict__ norm, \
+                                  float epsilon, WEIGHTS, element_##TYPE *__restrict__ result) {                 \
+        stream<element_##TYPE, true, true>(x, norm, OPERANDS, nullptr, nullptr, result, epsilon);                \
+    }
+LISTED(WEIGHT_KERNELS)(LINEAR, NORMED, STREAM)
