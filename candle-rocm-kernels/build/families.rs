@@ -182,7 +182,7 @@ const FAMILIES: &[Family] = &[
             Table {
                 name: "KERNELS",
                 list: "CONVOLUTION_KERNELS_",
-                callbacks: (4, 0),
+                callbacks: (5, 0),
                 row: "Kernel",
                 columns: &[
                     word("dtype", DTYPES),
@@ -197,7 +197,7 @@ const FAMILIES: &[Family] = &[
             Table {
                 name: "DEPTHWISE",
                 list: "CONVOLUTION_KERNELS_",
-                callbacks: (4, 2),
+                callbacks: (5, 2),
                 row: "Depthwise",
                 columns: &[word("dtype", DTYPES), number("taps"), number("stride")],
                 sizes: None,
@@ -205,7 +205,7 @@ const FAMILIES: &[Family] = &[
             Table {
                 name: "HALO",
                 list: "CONVOLUTION_KERNELS_",
-                callbacks: (4, 3),
+                callbacks: (5, 3),
                 row: "Halo",
                 columns: &[
                     word("dtype", DTYPES),
@@ -213,6 +213,23 @@ const FAMILIES: &[Family] = &[
                     number("columns"),
                     number("waves_m"),
                     number("waves_n"),
+                    number("unit"),
+                ],
+                sizes: None,
+            },
+            Table {
+                name: "LINES",
+                list: "CONVOLUTION_KERNELS_",
+                callbacks: (5, 4),
+                row: "Lines",
+                columns: &[
+                    word("dtype", DTYPES),
+                    number("rows"),
+                    number("columns"),
+                    number("waves_m"),
+                    number("waves_n"),
+                    number("stage_bytes"),
+                    number("taps"),
                     number("unit"),
                 ],
                 sizes: None,

@@ -3,6 +3,7 @@
 //!
 //! A kernel's name is `convolution_<dtype>_<rows>x<columns>_<gather>`, by how operands are read ([`Gather`]);
 //! `convolution_halo_<dtype>_<rows>x<columns>_<unit>_<together>` ([`HaloWeights`]) has 3 x 3 taps;
+//! `convolution_lines_<dtype>_<rows>x<columns>_<taps>_<unit>` ([`LinesShape`]) makes gradients of weights;
 //! `convolution_direct_<dtype>`, `convolution_depthwise_<dtype>_<taps>_<stride>` and
 //! `convolution_depthwise_last_<dtype>_<taps>_<stride>` make no product, and `convolution_sum_<dtype>` adds up the splits of k.
 
@@ -37,6 +38,19 @@ struct Halo {
     columns: u32,
     waves_m: u32,
     waves_n: u32,
+    unit: u32,
+}
+
+/// A kernel of gradients of weights along lines, likewise.
+#[derive(Clone, Copy, Debug)]
+struct Lines {
+    dtype: Dtype,
+    rows: u32,
+    columns: u32,
+    waves_m: u32,
+    waves_n: u32,
+    stage_bytes: u32,
+    taps: u32,
     unit: u32,
 }
 
@@ -183,6 +197,53 @@ pub fn halo_name(dtype: Dtype, tile: Tile, unit: u32, weights: HaloWeights) -> S
     )
 }
 
+/// Places of outputs that the kernels of gradients of weights along lines count together: a line has whole chunks of them.
+pub const LINE_CHUNK: u32 = 8;
+
+/// A kernel of gradients of weights that reads both operands along lines (kernels/convolution/lines.cuh).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinesShape {
+    /// What a workgroup makes.
+    pub shape: Shape,
+    /// Taps of a line, which share what is read.
+    pub taps: u32,
+    /// Neighbours that are read at once.
+    pub unit: u32,
+}
+
+/// Those that a processor has for a type.
+pub fn lines_shapes(processor: Processor, dtype: Dtype) -> impl Iterator<Item = LinesShape> {
+    let wavefront = processor
+        .architecture()
+        .map_or(32, |of| of.unit().wavefront);
+    let is_known = processor != Processor::Nvidia(None);
+    let of = move |kernel: &&Lines| is_known && kernel.dtype == dtype;
+    let kernels = LINES.of(processor).iter().filter(of);
+    kernels.map(move |kernel| LinesShape {
+        shape: Shape {
+            tile: Tile {
+                rows: kernel.rows,
+                columns: kernel.columns,
+            },
+            threads: kernel.waves_m * kernel.waves_n * wavefront,
+            depth: kernel.stage_bytes / dtype.bytes(),
+        },
+        taps: kernel.taps,
+        unit: kernel.unit,
+    })
+}
+
+/// The name of such a kernel.
+pub fn lines_name(dtype: Dtype, kernel: &LinesShape) -> String {
+    let Tile { rows, columns } = kernel.shape.tile;
+    format!(
+        "convolution_lines_{}_{rows}x{columns}_{}_{}",
+        dtype.name(),
+        kernel.taps,
+        kernel.unit
+    )
+}
+
 /// How operands are read (kernels/convolution/operands.cuh).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Gather {
@@ -258,6 +319,8 @@ pub fn kernels(processor: Processor) -> Vec<(String, u32)> {
                 .map(|weights| halo_name(dtype, shape.tile, unit, weights));
             all.extend(names.map(|name| (name, shape.threads)));
         }
+        let lines = lines_shapes(processor, dtype);
+        all.extend(lines.map(|of| (lines_name(dtype, &of), of.shape.threads)));
     }
     let depthwise = DEPTHWISE.of(processor).iter();
     let named = |of: &Depthwise| {

@@ -241,6 +241,17 @@ fn add_convolution(kernel: &convolution::plan::Kernel, plans: &mut Plans) {
             splits,
             k_per_split,
         } => [shape.tile.rows, shape.tile.columns, splits, k_per_split].map(u64::from),
+        Kernel::Lines {
+            lines,
+            splits,
+            k_per_split,
+        } => [
+            10 * lines.taps + lines.unit,
+            lines.shape.tile.rows,
+            splits,
+            k_per_split,
+        ]
+        .map(u64::from),
         Kernel::Halo { shape, unit, .. } => {
             [3, shape.tile.rows, shape.tile.columns, unit].map(u64::from)
         }

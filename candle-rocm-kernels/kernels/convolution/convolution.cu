@@ -8,6 +8,7 @@
 #include "matmul/elements.cuh"
 #if defined(__HIP__) || defined(LDS_COPIES)
 #include "convolution/halo.cuh"
+#include "convolution/lines.cuh"
 #include "convolution/tile.cuh"
 
 // Workgroups that NVIDIA's multiprocessors shall have registers for: of the largest tile of f32 but one.
@@ -48,10 +49,18 @@ constexpr int HALO_RESIDENT = WAVEFRONT == 64 || (S::M > 64 && WEIGHTS == Weight
             convolution_halo_##TYPE##_##ROWS##x##COLUMNS##_##UNIT##_taps)                                  \
     HALO_OF(TYPE, Halo_##TYPE##_##ROWS##x##COLUMNS##_##UNIT, UNIT, CHANNELS_TOGETHER,                      \
             convolution_halo_##TYPE##_##ROWS##x##COLUMNS##_##UNIT##_channels)
+
+#define LINES(TYPE, ROWS, COLUMNS, WAVES_M, WAVES_N, STAGE_BYTES, TAPS, UNIT)                                        \
+    using Lines_##TYPE##_##ROWS##x##COLUMNS##_##UNIT = MatmulShape<ROWS, COLUMNS, WAVES_M, WAVES_N, STAGE_BYTES, 1>; \
+    ENTRY __launch_bounds__(Lines_##TYPE##_##ROWS##x##COLUMNS##_##UNIT::THREADS, TAPS == 1 ? 3 : 2)                  \
+        convolution_lines_##TYPE##_##ROWS##x##COLUMNS##_##TAPS##_##UNIT(ConvolutionProblem p) {                      \
+        convolution_lines<element_##TYPE, Lines_##TYPE##_##ROWS##x##COLUMNS##_##UNIT, TAPS, UNIT>(p);                \
+    }
 #else
 // Too old for the products' instructions.
 #define CONVOLUTIONS(...)
 #define HALO(...)
+#define LINES(...)
 #endif
 // Two wavefronts a SIMD, which half of the registers allow each.
 #if WAVEFRONT == 64
@@ -85,4 +94,4 @@ TRANSPOSE(16)
 TRANSPOSE(32)
 TRANSPOSE(64)
 
-LISTED(CONVOLUTION_KERNELS)(CONVOLUTIONS, EACH, DEPTHWISE, HALO)
+LISTED(CONVOLUTION_KERNELS)(CONVOLUTIONS, EACH, DEPTHWISE, HALO, LINES)

@@ -7,6 +7,7 @@ use super::arguments::ConvolutionArguments;
 use super::description::{Convolution, Epilogue, Operands, Operation};
 use super::halo;
 use super::library;
+use super::lines;
 use super::plan::{is_within, Kernel};
 use super::product;
 use super::transpose::Transpose;
@@ -209,6 +210,15 @@ fn grid(
             tiled(&shape, arguments, gpu, (threads, splits))?
         }
         Kernel::Halo { shape, .. } => tiled(&shape, arguments, gpu, (threads, 1))?,
+        Kernel::Lines {
+            lines: of,
+            splits,
+            k_per_split,
+        } => {
+            lines::tell(arguments);
+            (arguments.splits, arguments.k_per_split) = (splits, k_per_split);
+            tiled(&of.shape, arguments, gpu, (threads, splits))?
+        }
         Kernel::Direct => {
             let phases = matrices / u64::from(arguments.groups.value.max(1));
             LaunchConfig {
@@ -285,7 +295,7 @@ fn prepare(
     }
     let (name, threads) = kernel.name(of.dtype, gather);
     let matrices = arguments.matrices();
-    let is_tile = matches!(kernel, Kernel::Tile { .. } | Kernel::Halo { .. });
+    let is_tile = kernel.shape().is_some();
     if is_tile && matrices > MOST_MATRICES {
         return Err(Error::unsupported(format!(
             "{matrices} groups and phases of strides are more than the {MOST_MATRICES} of a launch"

@@ -1,6 +1,8 @@
 //! Which kernel makes a convolution, and in how many splits of k.
 
-use candle_rocm_kernels::convolution::{self, Gather, HaloWeights, Shape, MOST_BYTES, THREADS};
+use candle_rocm_kernels::convolution::{
+    self, Gather, HaloWeights, LinesShape, Shape, MOST_BYTES, THREADS,
+};
 use candle_rocm_kernels::matmul::Dtype;
 use candle_rocm_kernels::split::{Split, Splits};
 use rocm_gpus::costs;
@@ -8,6 +10,7 @@ use rocm_gpus::costs;
 use super::arguments::ConvolutionArguments;
 use super::description::{Convolution, Operation};
 use super::halo;
+use super::lines;
 use super::transpose::Transpose;
 use crate::plan::gpu::Gpu;
 use crate::plan::roofline::{memory_cycles, overlapped, Roofline};
@@ -17,6 +20,8 @@ use crate::plan::roofline::{memory_cycles, overlapped, Roofline};
 const FEW_CHANNELS: usize = 4;
 /// Bytes of partial sums: a gradient of weights takes no more workspace.
 pub const MOST_WORKSPACE: u64 = 64 << 20;
+/// Workgroups for each compute unit of kernels along lines, at most, if their splits have that many.
+const MOST_ROUNDS: u64 = 4;
 /// Splits of k that are tried.
 const SPLITS: [u64; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 
@@ -41,6 +46,15 @@ pub enum Kernel {
         /// How the kernel reads weights, transposed or as they are.
         weights: HaloWeights,
     },
+    /// Gradients of weights, of which both operands are read along lines.
+    Lines {
+        /// The tile, and how lines are read.
+        lines: LinesShape,
+        /// Splits of k.
+        splits: u32,
+        /// Places of k in each but the last.
+        k_per_split: u32,
+    },
     /// An element a work-item.
     Direct,
     /// Groups of one channel: lines of neighbours a work-item.
@@ -57,6 +71,19 @@ pub enum Kernel {
         /// Between places of the image, along both.
         stride: u32,
     },
+}
+
+/// What a workgroup holds and reads.
+struct Work {
+    shape: Shape,
+    splits: u32,
+    k_per_split: u32,
+    /// Bytes of LDS.
+    lds: u32,
+    /// Reads of single elements, or of vectors, for each element of k.
+    reads: f64,
+    /// Registers of all its work-items, where these are what few workgroups have; else 0.
+    registers: u64,
 }
 
 /// How a gradient of weights divides k.
@@ -89,7 +116,7 @@ impl Kernel {
         let has_halo = all.iter().any(|kernel| matches!(kernel, Self::Halo { .. }));
         let is_candidate = |kernel: &Self| !has_halo || matches!(kernel, Self::Halo { .. });
         let all = all.into_iter().filter(is_candidate);
-        let timed = all.map(|kernel| (kernel, kernel.cycles(of.dtype, arguments, gpu)));
+        let timed = all.map(|kernel| (kernel, kernel.cycles(of, arguments, gpu)));
         let best = timed.min_by(|(_, one), (_, other)| one.total_cmp(other));
         best.map_or(Self::Direct, |(kernel, _)| kernel)
     }
@@ -108,24 +135,30 @@ impl Kernel {
             of.operation == Operation::Data && of.axes.iter().any(|axis| axis.is_flipped);
         if is_within && !is_backwards {
             for shape in convolution::shapes(gpu.processor, of.dtype) {
-                let of_shape = SPLITS
-                    .iter()
-                    .map_while(|wanted| Self::with(of, arguments, shape, *wanted));
+                let of_shape = SPLITS.iter().map_while(|wanted| {
+                    let depth = arguments.depth.into();
+                    let Splits { count, elements } = Self::splits(of, arguments, depth, *wanted)?;
+                    Some(Self::Tile {
+                        shape,
+                        splits: count as u32,
+                        k_per_split: elements as u32,
+                    })
+                });
                 all.extend(of_shape);
             }
+            all.extend(along_lines(of, arguments, gpu));
             all.extend(halos(of, arguments, gpu));
         }
         all
     }
 
-    /// Tiles with k in about so many splits; `None` if there cannot be as many.
-    fn with(
+    /// So many elements of k in about so many splits; `None` if there cannot be as many.
+    fn splits(
         of: &Convolution,
         arguments: &ConvolutionArguments,
-        shape: Shape,
+        depth: u64,
         wanted: u64,
-    ) -> Option<Self> {
-        let depth = u64::from(arguments.depth);
+    ) -> Option<Splits> {
         let split = split(of.dtype);
         let most = match of.operation {
             Operation::Weights => {
@@ -134,15 +167,16 @@ impl Kernel {
             }
             Operation::Forward | Operation::Data => 1,
         };
-        if wanted > most {
-            return None;
+        (wanted <= most).then(|| split.into_splits(depth, wanted))
+    }
+
+    /// The tile that a workgroup makes, if it makes one.
+    pub(super) fn shape(&self) -> Option<&Shape> {
+        match self {
+            Self::Tile { shape, .. } | Self::Halo { shape, .. } => Some(shape),
+            Self::Lines { lines, .. } => Some(&lines.shape),
+            Self::Direct | Self::Depthwise { .. } | Self::DepthwiseLast { .. } => None,
         }
-        let Splits { count, elements } = split.into_splits(depth, wanted);
-        Some(Self::Tile {
-            shape,
-            splits: count as u32,
-            k_per_split: elements as u32,
-        })
     }
 
     /// Tiles along rows and along columns.
@@ -156,32 +190,71 @@ impl Kernel {
     /// Bytes of partial sums.
     pub(super) fn workspace(&self, dtype: Dtype, arguments: &ConvolutionArguments) -> u64 {
         match self {
-            Self::Tile { splits, .. } if *splits > 1 => {
+            Self::Tile { splits, .. } | Self::Lines { splits, .. } if *splits > 1 => {
                 u64::from(*splits) * plane(arguments) * sum_bytes(dtype)
             }
             _ => 0,
         }
     }
 
-    /// The estimated cycles, which only rank plans: a K-block takes what its multiply-adds do, or what the cache passes.
-    fn cycles(&self, dtype: Dtype, arguments: &ConvolutionArguments, gpu: Gpu) -> f64 {
-        let (shape, splits, k_per_split, lds) = match self {
+    /// What a workgroup of it holds and reads.
+    fn work(&self, of: &Convolution, arguments: &ConvolutionArguments) -> Option<Work> {
+        let shape = *self.shape()?;
+        let bytes = of.dtype.bytes();
+        let (rows, columns) = (shape.tile.rows, shape.tile.columns);
+        let all = Work {
+            shape,
+            splits: 1,
+            k_per_split: arguments.depth,
+            lds: 0,
+            reads: 0.0,
+            registers: 0,
+        };
+        Some(match self {
             Self::Tile {
-                shape,
                 splits,
                 k_per_split,
-            } => {
-                let of_k = (shape.tile.rows + shape.tile.columns) * dtype.bytes();
-                (shape, *splits, *k_per_split, 2 * of_k * shape.depth * 5 / 4)
-            }
+                ..
+            } => Work {
+                splits: *splits,
+                k_per_split: (*k_per_split).min(arguments.depth),
+                lds: 2 * (rows + columns) * bytes * shape.depth * 5 / 4,
+                // Neither operand's elements of k are neighbours of another row's.
+                reads: match of.operation {
+                    Operation::Weights => f64::from(rows + columns),
+                    Operation::Forward | Operation::Data => 0.0,
+                },
+                ..all
+            },
             // What halo.cuh has in LDS: pixels, weights, and where results begin.
-            Self::Halo { shape, .. } => {
-                let image = 32 * convolution::halo_places(shape.tile.rows);
-                let lds = image + 378 * shape.tile.columns + 4 * shape.tile.rows;
-                (shape, 1, arguments.depth, lds)
-            }
-            _ => return f64::INFINITY,
+            Self::Halo { .. } => Work {
+                lds: 32 * convolution::halo_places(rows) + 378 * columns + 4 * rows,
+                ..all
+            },
+            Self::Lines {
+                lines,
+                splits,
+                k_per_split,
+            } => Work {
+                splits: *splits,
+                k_per_split: (*k_per_split).min(lines::depth(arguments)?),
+                lds: (rows + columns) * bytes * shape.depth * 5 / 4,
+                reads: f64::from(rows / lines.taps + columns) / f64::from(lines.unit),
+                // Sums, and half as much again as they are.
+                registers: u64::from(rows * columns) * 5 / 2,
+                ..all
+            },
+            Self::Direct | Self::Depthwise { .. } | Self::DepthwiseLast { .. } => return None,
+        })
+    }
+
+    /// The estimated cycles, which only rank plans: a K-block takes what its multiply-adds do, or what the cache passes, or what
+    /// its reads of single elements take.
+    fn cycles(&self, of: &Convolution, arguments: &ConvolutionArguments, gpu: Gpu) -> f64 {
+        let Some(work) = self.work(of, arguments) else {
+            return f64::INFINITY;
         };
+        let (shape, splits, dtype) = (&work.shape, work.splits, of.dtype);
         let unit = gpu.unit();
         let rates = match dtype {
             Dtype::F16 => [unit.matrix.f16, unit.vector.f16],
@@ -192,21 +265,23 @@ impl Kernel {
         let rate = f64::from(rates[0].max(rates[1]).max(1));
         let (rows, columns) = (f64::from(shape.tile.rows), f64::from(shape.tile.columns));
         let bytes = f64::from(dtype.bytes());
-        let of_k = overlapped(
-            rows * columns / rate,
-            (rows + columns) * bytes / costs::CACHE_RATE.value,
-        );
+        let passed = (rows + columns) * bytes / costs::CACHE_RATE.value;
+        let read = work.reads / costs::ELEMENT_RATE.value;
+        let of_k = overlapped(rows * columns / rate, passed.max(read));
         let [tiles_m, tiles_n] = Self::tiles(shape, arguments);
-        let resident = (unit.lds / u64::from(lds))
+        let of_registers = unit.registers.checked_div(work.registers);
+        let resident = (unit.lds / u64::from(work.lds))
             .min(unit.threads / u64::from(shape.threads) / 2)
+            .min(of_registers.unwrap_or(u64::MAX))
             .max(1);
         let sums = plane(arguments) as f64 * sum_bytes(dtype) as f64;
-        let depth = f64::from(k_per_split.min(arguments.depth)).max(1.0);
+        let depth = f64::from(work.k_per_split).max(1.0);
         let launch = Roofline {
             workgroups: tiles_m * tiles_n * arguments.matrices() * u64::from(splits),
             units: gpu.units(),
             resident,
-            whole_rounds: false,
+            // One buffer in LDS: a workgroup that is alone waits as long as another would compute.
+            whole_rounds: matches!(self, Self::Lines { .. }),
             first: 0.0,
             memory: memory_cycles(sums, gpu.units() as f64),
             reduction: match splits {
@@ -237,6 +312,9 @@ impl Kernel {
                 convolution::halo_name(dtype, shape.tile, *unit, *weights),
                 shape.threads,
             ),
+            Self::Lines { lines, .. } => {
+                (convolution::lines_name(dtype, lines), lines.shape.threads)
+            }
             Self::Direct => (convolution::direct_name(dtype), THREADS),
             Self::Depthwise { taps, stride } => {
                 (convolution::depthwise_name(dtype, *taps, *stride), THREADS)
@@ -270,6 +348,33 @@ fn halos(of: &Convolution, arguments: &ConvolutionArguments, gpu: Gpu) -> Vec<Ke
             weights,
         })
         .collect()
+}
+
+/// Those along lines that can make it, with the most neighbours at once that it has.
+fn along_lines(of: &Convolution, arguments: &ConvolutionArguments, gpu: Gpu) -> Vec<Kernel> {
+    if of.operation != Operation::Weights {
+        return Vec::new();
+    }
+    let all = convolution::lines_shapes(gpu.processor, of.dtype);
+    let taken: Vec<_> = all.filter(|of| lines::takes(arguments, of)).collect();
+    let depth = lines::depth(arguments).unwrap_or_default();
+    let with_splits = |lines: LinesShape| {
+        // As many as fill all units some times.
+        let [m, n] = Kernel::tiles(&lines.shape, arguments);
+        let tiles = (m * n * arguments.matrices()).max(1);
+        let wanted = (1..=MOST_ROUNDS).map(move |rounds| (gpu.units() * rounds / tiles).max(1));
+        wanted.filter_map(move |wanted| {
+            let Splits { count, elements } = Kernel::splits(of, arguments, depth.into(), wanted)?;
+            Some(Kernel::Lines {
+                lines,
+                splits: count as u32,
+                k_per_split: elements as u32,
+            })
+        })
+    };
+    let mut all: Vec<_> = taken.into_iter().flat_map(with_splits).collect();
+    all.dedup();
+    all
 }
 
 /// The kernel for groups of one channel, where there is one: lines of image and result follow one another, or channels do.
