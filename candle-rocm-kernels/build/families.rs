@@ -182,7 +182,22 @@ const FAMILIES: &[Family] = &[
             Table {
                 name: "KERNELS",
                 list: "CONVOLUTION_KERNELS_",
-                callbacks: (5, 0),
+                callbacks: (6, 0),
+                row: "Kernel",
+                columns: &[
+                    word("dtype", DTYPES),
+                    number("rows"),
+                    number("columns"),
+                    number("waves_m"),
+                    number("waves_n"),
+                    number("stage_bytes"),
+                ],
+                sizes: None,
+            },
+            Table {
+                name: "SLICED",
+                list: "CONVOLUTION_KERNELS_",
+                callbacks: (6, 1),
                 row: "Kernel",
                 columns: &[
                     word("dtype", DTYPES),
@@ -197,7 +212,7 @@ const FAMILIES: &[Family] = &[
             Table {
                 name: "DEPTHWISE",
                 list: "CONVOLUTION_KERNELS_",
-                callbacks: (5, 2),
+                callbacks: (6, 3),
                 row: "Depthwise",
                 columns: &[word("dtype", DTYPES), number("taps"), number("stride")],
                 sizes: None,
@@ -205,7 +220,7 @@ const FAMILIES: &[Family] = &[
             Table {
                 name: "HALO",
                 list: "CONVOLUTION_KERNELS_",
-                callbacks: (5, 3),
+                callbacks: (6, 4),
                 row: "Halo",
                 columns: &[
                     word("dtype", DTYPES),
@@ -220,7 +235,7 @@ const FAMILIES: &[Family] = &[
             Table {
                 name: "LINES",
                 list: "CONVOLUTION_KERNELS_",
-                callbacks: (5, 4),
+                callbacks: (6, 5),
                 row: "Lines",
                 columns: &[
                     word("dtype", DTYPES),

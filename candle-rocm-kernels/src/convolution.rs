@@ -3,6 +3,7 @@
 //!
 //! A kernel's name is `convolution_<dtype>_<rows>x<columns>_<gather>`, by how operands are read ([`Gather`]);
 //! `convolution_halo_<dtype>_<rows>x<columns>_<unit>_<together>` ([`HaloWeights`]) has 3 x 3 taps;
+//! `convolution_sliced_<dtype>_<rows>x<columns>_masked` has [`SLICES`] times the wavefronts;
 //! `convolution_lines_<dtype>_<rows>x<columns>_<taps>_<unit>` ([`LinesShape`]) makes gradients of weights;
 //! `convolution_direct_<dtype>`, `convolution_depthwise_<dtype>_<taps>_<stride>` and
 //! `convolution_depthwise_last_<dtype>_<taps>_<stride>` make no product, and `convolution_sum_<dtype>` adds up the splits of k.
@@ -20,6 +21,20 @@ struct Kernel {
     waves_m: u32,
     waves_n: u32,
     stage_bytes: u32,
+}
+
+impl Kernel {
+    /// Its tile, made by so many slices.
+    fn shape(&self, wavefront: u32, slices: u32) -> Shape {
+        Shape {
+            tile: Tile {
+                rows: self.rows,
+                columns: self.columns,
+            },
+            threads: slices * self.waves_m * self.waves_n * wavefront,
+            depth: slices * self.stage_bytes / self.dtype.bytes(),
+        }
+    }
 }
 
 /// A kernel for groups of one channel, likewise.
@@ -133,14 +148,30 @@ pub fn shapes(processor: Processor, dtype: Dtype) -> impl Iterator<Item = Shape>
     let is_known = processor != Processor::Nvidia(None);
     let of = move |kernel: &&Kernel| is_known && kernel.dtype == dtype;
     let kernels = KERNELS.of(processor).iter().filter(of);
-    kernels.map(move |kernel| Shape {
-        tile: Tile {
-            rows: kernel.rows,
-            columns: kernel.columns,
-        },
-        threads: kernel.waves_m * kernel.waves_n * wavefront,
-        depth: kernel.stage_bytes / dtype.bytes(),
-    })
+    kernels.map(move |kernel| kernel.shape(wavefront, 1))
+}
+
+/// Groups of wavefronts of the kernels in slices, each of which makes every so many-th K-block of a tile.
+pub const SLICES: u32 = 2;
+
+/// The tiles that a processor has in slices for a type, which read the image masked. All slices have `depth` elements of k together.
+pub fn sliced_shapes(processor: Processor, dtype: Dtype) -> impl Iterator<Item = Shape> {
+    let wavefront = processor
+        .architecture()
+        .map_or(32, |of| of.unit().wavefront);
+    let is_known = processor != Processor::Nvidia(None);
+    let of = move |kernel: &&Kernel| is_known && kernel.dtype == dtype;
+    let kernels = SLICED.of(processor).iter().filter(of);
+    kernels.map(move |kernel| kernel.shape(wavefront, SLICES))
+}
+
+/// The name of the kernel of such a tile.
+pub fn sliced_name(dtype: Dtype, tile: Tile) -> String {
+    let Tile { rows, columns } = tile;
+    format!(
+        "convolution_sliced_{}_{rows}x{columns}_masked",
+        dtype.name()
+    )
 }
 
 /// Taps along each of two axes of the kernels that read each pixel once for a line of taps (kernels/convolution/halo.cuh).
@@ -319,6 +350,8 @@ pub fn kernels(processor: Processor) -> Vec<(String, u32)> {
                 .map(|weights| halo_name(dtype, shape.tile, unit, weights));
             all.extend(names.map(|name| (name, shape.threads)));
         }
+        let sliced = sliced_shapes(processor, dtype);
+        all.extend(sliced.map(|shape| (sliced_name(dtype, shape.tile), shape.threads)));
         let lines = lines_shapes(processor, dtype);
         all.extend(lines.map(|of| (lines_name(dtype, &of), of.shape.threads)));
     }

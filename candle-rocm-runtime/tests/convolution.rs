@@ -571,6 +571,62 @@ fn the_end_of_a_line_meets_nothing() {
     }
 }
 
+/// Tiles in slices of k: an odd and an even number of K-blocks, fewer than slices, strides, gradients with transposed weights and
+/// phases, groups, and what follows.
+fn slices<T: Element>() {
+    let context = common::context();
+    let stream = context.default_stream();
+    let mut draw = Random::new(11);
+    let down = Axis::new(10, 3, 2, 1, [1; 2]);
+    let cases = [
+        (1, [40, 72], 1, [Axis::NONE, down, down]),
+        (
+            2,
+            [8, 16],
+            1,
+            [Axis::NONE, Axis::NONE, Axis::new(40, 1, 2, 1, [0; 2])],
+        ),
+        (
+            1,
+            [48, 16],
+            2,
+            [Axis::NONE, Axis::NONE, Axis::new(70, 3, 2, 1, [1; 2])],
+        ),
+    ];
+    for (batch, channels, groups, axes) in cases {
+        let mut of = Convolution::contiguous(T::DTYPE, batch, channels, groups, axes);
+        for operation in [Operation::Forward, Operation::Data] {
+            of.operation = operation;
+            let there = Operands {
+                inputs: 256,
+                weights: 256,
+                outputs: 256,
+            };
+            let all = kernels(&of, &there, Gpu::from(context.info()));
+            let is_sliced = |kernel: &Kernel| matches!(kernel, Kernel::Sliced { .. });
+            assert!(all.iter().any(is_sliced), "{of}");
+            let follows = follows(&mut draw, operation);
+            check::<T>(&stream, &of, follows, &mut draw, true);
+        }
+    }
+    // As few tiles as a network's smallest images have are made so.
+    let mut of = Convolution::contiguous(T::DTYPE, 1, [1280, 80], 1, square(16, 3, 2, 1));
+    of.operation = Operation::Forward;
+    let there = Operands {
+        inputs: 256,
+        weights: 256,
+        outputs: 256,
+    };
+    let kernel = chosen(&of, &there, Gpu::from(context.info()));
+    assert!(matches!(kernel, Kernel::Sliced { .. }), "{kernel:?}");
+}
+
+#[test]
+fn tiles_in_slices_of_k() {
+    slices::<f16>();
+    slices::<bf16>();
+}
+
 #[test]
 fn the_stem_of_a_network() {
     named::<f16>(1, [3, 64], 1, square(18, 7, 2, 3), false);

@@ -252,6 +252,7 @@ fn add_convolution(kernel: &convolution::plan::Kernel, plans: &mut Plans) {
             k_per_split,
         ]
         .map(u64::from),
+        Kernel::Sliced { shape } => [4, shape.tile.rows, shape.tile.columns, 0].map(u64::from),
         Kernel::Halo { shape, unit, .. } => {
             [3, shape.tile.rows, shape.tile.columns, unit].map(u64::from)
         }

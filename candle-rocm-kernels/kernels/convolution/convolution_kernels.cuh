@@ -2,6 +2,7 @@
 // that candle_rocm_kernels::convolution reads.
 //
 //   X(type, rows, columns, waves_m, waves_n, stage_bytes)
+//   SLICED(type, rows, columns, waves_m, waves_n, stage_bytes)
 //   EACH(type)
 //   DEPTHWISE(type, taps, stride)
 //   HALO(type, rows, columns, waves_m, waves_n, unit)
@@ -12,6 +13,9 @@
 // matrix by 16 bytes, ..._vectors, which reads both so, and ..._elements and ..._along_k, which read neither so, with
 // rows or elements of k side by side in lanes (operands.cuh, along_k.cuh).
 // A K-block has stage_bytes of k: so few of the largest tile's that two workgroups fit a compute unit's LDS.
+//
+// SLICED is convolution_sliced_<type>_<rows>x<columns>_masked: ..._masked by twice the wavefronts, halves of which make
+// every second K-block each.
 //
 // DEPTHWISE is convolution_depthwise_<type>_<taps>_<stride>, for groups of one channel, taps x taps taps, and places
 // `stride` apart, where neighbours along x are neighbours in memory, and ..._depthwise_last_..., where channels are.
@@ -51,33 +55,37 @@
     LINES(TYPE, 192, 64, 2, 2, STAGE_BYTES, 3, 2)   \
     LINES(TYPE, 192, 64, 2, 2, 64, 3, 1)            \
     LINES(TYPE, 64, 64, 2, 2, 128, 1, 8)
-#define CONVOLUTION_64(X, EACH, DEPTHWISE, HALO, LINES) \
-    X(f16, 128, 128, 2, 2, 32)                          \
-    X(bf16, 128, 128, 2, 2, 32)                         \
-    X(f32, 128, 128, 2, 2, 32)                          \
-    X(f16, 64, 64, 2, 2, 64)                            \
-    X(bf16, 64, 64, 2, 2, 64)                           \
-    X(f32, 64, 64, 2, 2, 64)                            \
-    X(f64, 64, 64, 2, 2, 64)                            \
-    CONVOLUTION_LINES(LINES, f16, 64)                   \
-    CONVOLUTION_LINES(LINES, bf16, 64)                  \
+#define CONVOLUTION_64(X, SLICED, EACH, DEPTHWISE, HALO, LINES) \
+    X(f16, 128, 128, 2, 2, 32)                                  \
+    X(bf16, 128, 128, 2, 2, 32)                                 \
+    X(f32, 128, 128, 2, 2, 32)                                  \
+    X(f16, 64, 64, 2, 2, 64)                                    \
+    X(bf16, 64, 64, 2, 2, 64)                                   \
+    X(f32, 64, 64, 2, 2, 64)                                    \
+    X(f64, 64, 64, 2, 2, 64)                                    \
+    SLICED(f16, 64, 64, 2, 2, 64)                               \
+    SLICED(bf16, 64, 64, 2, 2, 64)                              \
+    CONVOLUTION_LINES(LINES, f16, 64)                           \
+    CONVOLUTION_LINES(LINES, bf16, 64)                          \
     CONVOLUTION_EACH(EACH, DEPTHWISE, HALO)
-#define CONVOLUTION_32(X, EACH, DEPTHWISE, HALO, LINES) \
-    X(f16, 128, 128, 4, 2, 64)                          \
-    X(bf16, 128, 128, 4, 2, 64)                         \
-    X(f32, 128, 128, 2, 4, 64)                          \
-    X(f16, 64, 64, 2, 2, 64)                            \
-    X(bf16, 64, 64, 2, 2, 64)                           \
-    X(f32, 64, 64, 2, 2, 64)                            \
-    X(f64, 64, 64, 2, 2, 64)                            \
-    CONVOLUTION_LINES(LINES, f16, 128)                  \
-    CONVOLUTION_LINES(LINES, bf16, 128)                 \
+#define CONVOLUTION_32(X, SLICED, EACH, DEPTHWISE, HALO, LINES) \
+    X(f16, 128, 128, 4, 2, 64)                                  \
+    X(bf16, 128, 128, 4, 2, 64)                                 \
+    X(f32, 128, 128, 2, 4, 64)                                  \
+    X(f16, 64, 64, 2, 2, 64)                                    \
+    X(bf16, 64, 64, 2, 2, 64)                                   \
+    X(f32, 64, 64, 2, 2, 64)                                    \
+    X(f64, 64, 64, 2, 2, 64)                                    \
+    SLICED(f16, 64, 64, 2, 2, 64)                               \
+    SLICED(bf16, 64, 64, 2, 2, 64)                              \
+    CONVOLUTION_LINES(LINES, f16, 128)                          \
+    CONVOLUTION_LINES(LINES, bf16, 128)                         \
     CONVOLUTION_EACH(EACH, DEPTHWISE, HALO)
 // Where registers hold a larger tile, and LDS two workgroups of it.
-#define CONVOLUTION_32_LARGE(X, EACH, DEPTHWISE, HALO, LINES) \
-    HALO(f16, 128, 64, 2, 2, 2)                               \
-    HALO(bf16, 128, 64, 2, 2, 2)                              \
-    CONVOLUTION_32(X, EACH, DEPTHWISE, HALO, LINES)
+#define CONVOLUTION_32_LARGE(X, SLICED, EACH, DEPTHWISE, HALO, LINES) \
+    HALO(f16, 128, 64, 2, 2, 2)                                       \
+    HALO(bf16, 128, 64, 2, 2, 2)                                      \
+    CONVOLUTION_32(X, SLICED, EACH, DEPTHWISE, HALO, LINES)
 #define CONVOLUTION_KERNELS_Vega20 CONVOLUTION_64
 #define CONVOLUTION_KERNELS_Cdna1 CONVOLUTION_64
 #define CONVOLUTION_KERNELS_Cdna2 CONVOLUTION_64

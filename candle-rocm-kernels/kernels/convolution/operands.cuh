@@ -10,6 +10,7 @@
 #pragma once
 #include "convolution/places.cuh"
 #include "matmul/loads/k_block.cuh"
+#include "matmul/main_loop/shape.cuh"
 
 // Memory of at most 2^32 - 2^8 bytes from an address on that is the same in all lanes.
 class GatheredMemory {
@@ -229,6 +230,15 @@ template <class T> struct KTable {
     }
 };
 
+// The shape of a tile that SLICES groups of so many wavefronts make, each of every SLICES-th K-block of k.
+template <int M, int N, int WAVES_M, int WAVES_N, int STAGE_BYTES, int SLICES_ = 1>
+struct ConvolutionShape : MatmulShape<M, N, WAVES_M, WAVES_N, STAGE_BYTES, 1> {
+    static constexpr int SLICES = SLICES_, OF_SLICE = WAVES_M * WAVES_N * WAVEFRONT; // threads
+    // This thread's number in its slice.
+    static __device__ __forceinline__ uint32_t thread() { return SLICES == 1 ? threadIdx.x : threadIdx.x % OF_SLICE; }
+    static __device__ __forceinline__ uint32_t slice() { return SLICES == 1 ? 0 : uniform(threadIdx.x / OF_SLICE); }
+};
+
 // A thread's chunks of an operand of ROWS rows: whose row and chunk they are.
 template <class T, int ROWS, class S, bool BY_ROWS> struct Chunks {
     static constexpr int TOTAL = ROWS * S::VECTORS, COUNT = TOTAL / S::THREADS;
@@ -237,10 +247,10 @@ template <class T, int ROWS, class S, bool BY_ROWS> struct Chunks {
     static constexpr int OWN_ROWS = BY_ROWS ? 1 : COUNT;
     static_assert(TOTAL % S::THREADS == 0 && S::THREADS % ROWS == 0, "all threads have as many");
     static __device__ __forceinline__ uint32_t row(int i) {
-        return BY_ROWS ? threadIdx.x % ROWS : threadIdx.x / S::VECTORS + i * ROW_STEP;
+        return BY_ROWS ? S::thread() % ROWS : S::thread() / S::VECTORS + i * ROW_STEP;
     }
     static __device__ __forceinline__ uint32_t chunk(int i) {
-        return BY_ROWS ? threadIdx.x / ROWS + i * OF_PASS : threadIdx.x % S::VECTORS;
+        return BY_ROWS ? S::thread() / ROWS + i * OF_PASS : S::thread() % S::VECTORS;
     }
 };
 

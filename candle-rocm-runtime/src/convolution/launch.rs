@@ -209,7 +209,9 @@ fn grid(
             (arguments.splits, arguments.k_per_split) = (splits, k_per_split);
             tiled(&shape, arguments, gpu, (threads, splits))?
         }
-        Kernel::Halo { shape, .. } => tiled(&shape, arguments, gpu, (threads, 1))?,
+        Kernel::Halo { shape, .. } | Kernel::Sliced { shape } => {
+            tiled(&shape, arguments, gpu, (threads, 1))?
+        }
         Kernel::Lines {
             lines: of,
             splits,
@@ -276,7 +278,9 @@ fn prepare(
     let best = || Kernel::new(of, &arguments, gpu, is_within(of));
     let kernel = kernel.unwrap_or_else(best);
     let transpose = match kernel {
-        Kernel::Tile { .. } if gather == Gather::Elements => Transpose::of(stream, of, vector)?,
+        Kernel::Tile { .. } | Kernel::Sliced { .. } if gather == Gather::Elements => {
+            Transpose::of(stream, of, vector)?
+        }
         Kernel::Halo { .. } if halo::weights(&arguments).is_none() => {
             Transpose::of(stream, of, vector)?
         }

@@ -8,7 +8,7 @@ use candle_rocm_kernels::split::{Split, Splits};
 use rocm_gpus::costs;
 
 use super::arguments::ConvolutionArguments;
-use super::description::{Convolution, Operation};
+use super::description::{Convolution, Epilogue, Operands, Operation};
 use super::halo;
 use super::lines;
 use super::transpose::Transpose;
@@ -36,6 +36,11 @@ pub enum Kernel {
         splits: u32,
         /// Elements of k in each but the last.
         k_per_split: u32,
+    },
+    /// Tiles of which halves of the wavefronts make every second K-block each, where few are to be made.
+    Sliced {
+        /// The tile.
+        shape: Shape,
     },
     /// Tiles of 3 x 3 taps, of which a K-block has all, for each line of which each pixel is read once.
     Halo {
@@ -116,7 +121,8 @@ impl Kernel {
         let has_halo = all.iter().any(|kernel| matches!(kernel, Self::Halo { .. }));
         let is_candidate = |kernel: &Self| !has_halo || matches!(kernel, Self::Halo { .. });
         let all = all.into_iter().filter(is_candidate);
-        let timed = all.map(|kernel| (kernel, kernel.cycles(of, arguments, gpu)));
+        let gather = gather_of(of, arguments);
+        let timed = all.map(|kernel| (kernel, kernel.cycles(of, arguments, gather, gpu)));
         let best = timed.min_by(|(_, one), (_, other)| one.total_cmp(other));
         best.map_or(Self::Direct, |(kernel, _)| kernel)
     }
@@ -146,6 +152,10 @@ impl Kernel {
                 });
                 all.extend(of_shape);
             }
+            if gather_of(of, arguments) == Gather::Masked && of.operation != Operation::Weights {
+                let shapes = convolution::sliced_shapes(gpu.processor, of.dtype);
+                all.extend(shapes.map(|shape| Self::Sliced { shape }));
+            }
             all.extend(along_lines(of, arguments, gpu));
             all.extend(halos(of, arguments, gpu));
         }
@@ -173,7 +183,9 @@ impl Kernel {
     /// The tile that a workgroup makes, if it makes one.
     pub(super) fn shape(&self) -> Option<&Shape> {
         match self {
-            Self::Tile { shape, .. } | Self::Halo { shape, .. } => Some(shape),
+            Self::Tile { shape, .. } | Self::Halo { shape, .. } | Self::Sliced { shape } => {
+                Some(shape)
+            }
             Self::Lines { lines, .. } => Some(&lines.shape),
             Self::Direct | Self::Depthwise { .. } | Self::DepthwiseLast { .. } => None,
         }
@@ -198,10 +210,23 @@ impl Kernel {
     }
 
     /// What a workgroup of it holds and reads.
-    fn work(&self, of: &Convolution, arguments: &ConvolutionArguments) -> Option<Work> {
+    fn work(
+        &self,
+        of: &Convolution,
+        arguments: &ConvolutionArguments,
+        gather: Gather,
+    ) -> Option<Work> {
         let shape = *self.shape()?;
         let bytes = of.dtype.bytes();
         let (rows, columns) = (shape.tile.rows, shape.tile.columns);
+        let vector = f64::from(16 / bytes);
+        let (of_rows, of_columns) = (f64::from(rows), f64::from(columns));
+        // By elements or by vectors.
+        let reads = match gather {
+            Gather::Vectors => (of_rows + of_columns) / vector,
+            Gather::Masked | Gather::Compared => of_rows + of_columns / vector,
+            Gather::Elements | Gather::AlongK => of_rows + of_columns,
+        };
         let all = Work {
             shape,
             splits: 1,
@@ -219,11 +244,12 @@ impl Kernel {
                 splits: *splits,
                 k_per_split: (*k_per_split).min(arguments.depth),
                 lds: 2 * (rows + columns) * bytes * shape.depth * 5 / 4,
-                // Neither operand's elements of k are neighbours of another row's.
-                reads: match of.operation {
-                    Operation::Weights => f64::from(rows + columns),
-                    Operation::Forward | Operation::Data => 0.0,
-                },
+                reads,
+                ..all
+            },
+            Self::Sliced { .. } => Work {
+                lds: 2 * (rows + columns) * bytes * shape.depth * 5 / 4,
+                reads,
                 ..all
             },
             // What halo.cuh has in LDS: pixels, weights, and where results begin.
@@ -250,8 +276,14 @@ impl Kernel {
 
     /// The estimated cycles, which only rank plans: a K-block takes what its multiply-adds do, or what the cache passes, or what
     /// its reads of single elements take.
-    fn cycles(&self, of: &Convolution, arguments: &ConvolutionArguments, gpu: Gpu) -> f64 {
-        let Some(work) = self.work(of, arguments) else {
+    fn cycles(
+        &self,
+        of: &Convolution,
+        arguments: &ConvolutionArguments,
+        gather: Gather,
+        gpu: Gpu,
+    ) -> f64 {
+        let Some(work) = self.work(of, arguments, gather) else {
             return f64::INFINITY;
         };
         let (shape, splits, dtype) = (&work.shape, work.splits, of.dtype);
@@ -292,7 +324,7 @@ impl Kernel {
                 }
             },
         };
-        let latency = costs::LATENCY.value * depth / f64::from(shape.depth);
+        let latency = costs::GATHER_LATENCY.value * depth / f64::from(shape.depth);
         launch
             .time(|workgroups| (workgroups as f64 * of_k * depth).max(latency) + costs::ENDS.value)
     }
@@ -304,6 +336,7 @@ impl Kernel {
                 convolution::kernel_name(dtype, shape.tile, gather),
                 shape.threads,
             ),
+            Self::Sliced { shape } => (convolution::sliced_name(dtype, shape.tile), shape.threads),
             Self::Halo {
                 shape,
                 unit,
@@ -325,6 +358,22 @@ impl Kernel {
             ),
         }
     }
+}
+
+/// How tiles read their operands, after the transposition of weights where there is one.
+fn gather_of(of: &Convolution, arguments: &ConvolutionArguments) -> Gather {
+    let vector = u64::from(16 / of.dtype.bytes());
+    let gather = { *arguments }.choose_gather(vector);
+    if gather != Gather::Elements || !Transpose::is_possible(of, vector) {
+        return gather;
+    }
+    let there = Operands {
+        inputs: arguments.result,
+        weights: 0,
+        outputs: arguments.image,
+    };
+    let turned = Transpose::turned(of);
+    ConvolutionArguments::new(&turned, &there, &Epilogue::default()).choose_gather(vector)
 }
 
 /// The tiles of 3 x 3 taps that can make it.
