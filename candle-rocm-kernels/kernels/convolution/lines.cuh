@@ -176,6 +176,7 @@ template <class T, class S, int TAPS, int UNIT> struct LinesLoop {
     using Image = ImageLines<T, S, TAPS, UNIT>;
     using Matrix = MatrixLines<T, S, UNIT>;
     using Tile = WaveTile<T, S, Image::Stage::BYTES + Matrix::Stage::BYTES>;
+    static constexpr bool IS_GRADIENT = true;
     static constexpr int OPERANDS = Tile::LDS_BYTES, ROWS_AT = OPERANDS, LDS_BYTES = ROWS_AT + S::M * 4;
     static constexpr int STEPS = Image::Stage::CHUNKS / Atom::STEP_CHUNKS, STEPS_UNROLLED = Atom::UNROLLED ? STEPS : 1;
     static_assert(LDS_BYTES <= LDS_MOST, "what a workgroup may have");

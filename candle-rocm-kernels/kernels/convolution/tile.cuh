@@ -23,6 +23,8 @@ template <class T, class S, Gather GATHER> struct ConvolutionLoop {
     using Atom = MmaAtom<T>;
     using Sum = typename Product<T>::Sum;
     static constexpr bool ALONG_K = GATHER == Gather::ALONG_K;
+    // Of weights alone, which nothing activates, with rows together.
+    static constexpr bool IS_GRADIENT = false;
     using Image = typename conditional<ALONG_K, ImageAlongK<T, S::M, S>, ImageBlock<T, S::M, S, GATHER>>::type;
     using Matrix = typename conditional<ALONG_K, MatrixAlongK<T, S::N, S>, MatrixBlock<T, S::N, S, GATHER>>::type;
     using Table = typename Image::Table;
@@ -93,7 +95,7 @@ template <class T, class S, Gather GATHER> struct ConvolutionLoop {
         Table::write(table(0), p, phase, begin, end);
         lds_barrier();
         load(0);
-        if (SLICES > 1) write_next(0);
+        if constexpr (SLICES > 1) write_next(0);
         stage(0);
         lds_barrier();
 #pragma unroll 1
@@ -109,7 +111,7 @@ template <class T, class S, Gather GATHER> struct ConvolutionLoop {
             if (more) stage(turn + 1);
             lds_barrier();
         }
-        if (SLICES > 1) add_slices();
+        if constexpr (SLICES > 1) add_slices();
     }
     // The first slice gets all sums, as lanes have them.
     __device__ __forceinline__ void add_slices() {
@@ -231,7 +233,7 @@ __device__ __forceinline__ void store_convolution(const Loop &loop, uint32_t fir
                        });
         return;
     }
-    ConvolutionEpilogue<T> epilogue(p, phase);
+    ConvolutionEpilogue<T, !Loop::IS_GRADIENT> epilogue(p, phase);
     bool vectors = p.store >= STORE_VECTORS_OF_ROWS;
     auto put = [&](auto by_columns, uint32_t row, uint32_t column, LDS_MEMORY Sum *sums) INLINED {
         if (row >= rows || column >= columns) return;
@@ -239,13 +241,13 @@ __device__ __forceinline__ void store_convolution(const Loop &loop, uint32_t fir
         if (vectors) epilogue.template store_all<by_columns.value>(at, first_column + column, sums);
         else epilogue.store(at, first_column + column, *sums);
     };
-    if (p.store % 2 == 0) {
+    if (Loop::IS_GRADIENT || p.store % 2 == 0) {
 #pragma unroll 1
         for (int number = 0; number < Rows::STRIPS; number++)
             Rows::each(loop.tile, strip, number, vectors,
                        [&](uint32_t row, uint32_t column, LDS_MEMORY Sum *sums)
                            INLINED { put(Constant<false>(), row, column, sums); });
-    } else {
+    } else if constexpr (!Loop::IS_GRADIENT) {
 #pragma unroll 1
         for (int number = 0; number < Columns::STRIPS; number++)
             Columns::each(loop.tile, strip, number, vectors,

@@ -4,7 +4,7 @@ use candle_rocm_kernels::convolution::{Gather, DEPTHWISE_LAST_PLACES};
 use candle_rocm_kernels::{convolution, CONVOLUTION};
 
 use super::arguments::ConvolutionArguments;
-use super::description::{Convolution, Epilogue, Operands, Operation};
+use super::description::{Activation, Convolution, Epilogue, Operands, Operation};
 use super::halo;
 use super::library;
 use super::lines;
@@ -54,7 +54,7 @@ plan_cache!(
 /// The addresses are those of device memory that holds the tensors as described; the result overlaps no operand.
 ///
 /// # Errors
-/// [`Convolution::check`]'s; a bias for a gradient of weights; more groups than a launch takes; the module is not embedded for
+/// [`Convolution::check`]'s; a bias or an activation for a gradient of weights; more groups than a launch takes; the module is not embedded for
 /// this device; HIP refuses the launch; there is no memory for partial sums. Each names the convolution.
 pub unsafe fn convolve(
     stream: &Stream,
@@ -75,9 +75,7 @@ pub unsafe fn convolve(
             ]
             .map(is_aligned),
         };
-        if of.operation == Operation::Weights && epilogue.bias.is_some() {
-            return Err(Error::invalid("a gradient of weights has no bias"));
-        }
+        check_epilogue(of, epilogue)?;
         let device = stream.context().device();
         if PLANS.get(device, &key).is_none() {
             of.check()?;
@@ -96,6 +94,17 @@ pub unsafe fn convolve(
         own()
     };
     give().map_err(|error: Error| error.context(of))
+}
+
+/// Sums of a gradient of weights are taken as they are.
+fn check_epilogue(of: &Convolution, epilogue: &Epilogue) -> Result<()> {
+    let is_plain = epilogue.bias.is_none() && epilogue.activation == Activation::None;
+    match of.operation == Operation::Weights && !is_plain {
+        false => Ok(()),
+        true => Err(Error::invalid(
+            "a gradient of weights has no bias and no activation",
+        )),
+    }
 }
 
 /// A checked convolution by our own kernels: as a product, or by the plan for it.
@@ -134,6 +143,7 @@ pub unsafe fn convolve_by(
     kernel: Kernel,
 ) -> Result<()> {
     of.check()?;
+    check_epilogue(of, epilogue)?;
     if of.is_empty() {
         return Ok(());
     }

@@ -1,7 +1,7 @@
 //! Which gradients of weights the kernels take that read both operands along lines (kernels/convolution/lines.cuh), and what these
 //! are told beside what all are.
 
-use candle_rocm_kernels::convolution::{LinesShape, LINE_CHUNK};
+use candle_rocm_kernels::convolution::{LinesShape, Store, LINE_CHUNK};
 
 use super::arguments::{counted, ConvolutionArguments};
 
@@ -34,7 +34,20 @@ pub(super) fn takes(of: &ConvolutionArguments, kernel: &LinesShape) -> bool {
         && [of.image, of.matrix]
             .iter()
             .all(|address| address.is_multiple_of(16));
-    are_taps && are_lines && are_units && depth(of).is_some_and(|depth| depth < 1 << 31)
+    are_taps
+        && are_lines
+        && are_units
+        && has_rows_together(of)
+        && depth(of).is_some_and(|depth| depth < 1 << 31)
+}
+
+/// Whether neighbours of the result are rows.
+fn has_rows_together(of: &ConvolutionArguments) -> bool {
+    let mut stored = *of;
+    stored.choose_store(LINE_CHUNK.into());
+    [Store::ElementsOfRows, Store::VectorsOfRows]
+        .map(|store| store as u32)
+        .contains(&stored.store)
 }
 
 /// Places of k in whole chunks of each line.

@@ -79,12 +79,15 @@ pub enum Kernel {
 }
 
 /// What a workgroup holds and reads.
+#[derive(Clone, Copy)]
 struct Work {
     shape: Shape,
     splits: u32,
     k_per_split: u32,
     /// Bytes of LDS.
     lds: u32,
+    /// Cycles from a load of a K-block to its use.
+    latency: f64,
     /// Reads of single elements, or of vectors, for each element of k.
     reads: f64,
     /// Registers of all its work-items, where these are what few workgroups have; else 0.
@@ -141,16 +144,17 @@ impl Kernel {
             of.operation == Operation::Data && of.axes.iter().any(|axis| axis.is_flipped);
         if is_within && !is_backwards {
             for shape in convolution::shapes(gpu.processor, of.dtype) {
-                let of_shape = SPLITS.iter().map_while(|wanted| {
-                    let depth = arguments.depth.into();
-                    let Splits { count, elements } = Self::splits(of, arguments, depth, *wanted)?;
-                    Some(Self::Tile {
+                let depth = arguments.depth.into();
+                let most = Self::most_splits(of, arguments, depth);
+                let wanted = SPLITS.iter().take_while(|wanted| **wanted <= most);
+                all.extend(wanted.map(|wanted| {
+                    let Splits { count, elements } = split(of.dtype).into_splits(depth, *wanted);
+                    Self::Tile {
                         shape,
                         splits: count as u32,
                         k_per_split: elements as u32,
-                    })
-                });
-                all.extend(of_shape);
+                    }
+                }));
             }
             if gather_of(of, arguments) == Gather::Masked && of.operation != Operation::Weights {
                 let shapes = convolution::sliced_shapes(gpu.processor, of.dtype);
@@ -162,22 +166,16 @@ impl Kernel {
         all
     }
 
-    /// So many elements of k in about so many splits; `None` if there cannot be as many.
-    fn splits(
-        of: &Convolution,
-        arguments: &ConvolutionArguments,
-        depth: u64,
-        wanted: u64,
-    ) -> Option<Splits> {
+    /// Most splits of so many elements of k.
+    fn most_splits(of: &Convolution, arguments: &ConvolutionArguments, depth: u64) -> u64 {
         let split = split(of.dtype);
-        let most = match of.operation {
+        match of.operation {
             Operation::Weights => {
                 let bytes = u128::from(plane(arguments)) * u128::from(sum_bytes(of.dtype));
                 split.most_within(depth, bytes, MOST_WORKSPACE).max(1)
             }
             Operation::Forward | Operation::Data => 1,
-        };
-        (wanted <= most).then(|| split.into_splits(depth, wanted))
+        }
     }
 
     /// The tile that a workgroup makes, if it makes one.
@@ -232,8 +230,19 @@ impl Kernel {
             splits: 1,
             k_per_split: arguments.depth,
             lds: 0,
+            latency: costs::LATENCY.value,
             reads: 0.0,
             registers: 0,
+        };
+        // Two buffers of a K-block.
+        let gathered = Work {
+            lds: 2 * (rows + columns) * bytes * shape.depth * 5 / 4,
+            latency: match gather {
+                Gather::Vectors => costs::LATENCY.value,
+                _ => costs::GATHER_LATENCY.value,
+            },
+            reads,
+            ..all
         };
         Some(match self {
             Self::Tile {
@@ -243,15 +252,9 @@ impl Kernel {
             } => Work {
                 splits: *splits,
                 k_per_split: (*k_per_split).min(arguments.depth),
-                lds: 2 * (rows + columns) * bytes * shape.depth * 5 / 4,
-                reads,
-                ..all
+                ..gathered
             },
-            Self::Sliced { .. } => Work {
-                lds: 2 * (rows + columns) * bytes * shape.depth * 5 / 4,
-                reads,
-                ..all
-            },
+            Self::Sliced { .. } => gathered,
             // What halo.cuh has in LDS: pixels, weights, and where results begin.
             Self::Halo { .. } => Work {
                 lds: 32 * convolution::halo_places(rows) + 378 * columns + 4 * rows,
@@ -324,7 +327,7 @@ impl Kernel {
                 }
             },
         };
-        let latency = costs::GATHER_LATENCY.value * depth / f64::from(shape.depth);
+        let latency = work.latency * depth / f64::from(shape.depth);
         launch
             .time(|workgroups| (workgroups as f64 * of_k * depth).max(latency) + costs::ENDS.value)
     }
@@ -406,19 +409,20 @@ fn along_lines(of: &Convolution, arguments: &ConvolutionArguments, gpu: Gpu) -> 
     }
     let all = convolution::lines_shapes(gpu.processor, of.dtype);
     let taken: Vec<_> = all.filter(|of| lines::takes(arguments, of)).collect();
-    let depth = lines::depth(arguments).unwrap_or_default();
+    let depth = u64::from(lines::depth(arguments).unwrap_or_default());
+    let most = Kernel::most_splits(of, arguments, depth);
     let with_splits = |lines: LinesShape| {
         // As many as fill all units some times.
         let [m, n] = Kernel::tiles(&lines.shape, arguments);
         let tiles = (m * n * arguments.matrices()).max(1);
-        let wanted = (1..=MOST_ROUNDS).map(move |rounds| (gpu.units() * rounds / tiles).max(1));
-        wanted.filter_map(move |wanted| {
-            let Splits { count, elements } = Kernel::splits(of, arguments, depth.into(), wanted)?;
-            Some(Kernel::Lines {
+        (1..=MOST_ROUNDS).map(move |rounds| {
+            let wanted = (gpu.units() * rounds / tiles).clamp(1, most);
+            let Splits { count, elements } = split(of.dtype).into_splits(depth, wanted);
+            Kernel::Lines {
                 lines,
                 splits: count as u32,
                 k_per_split: elements as u32,
-            })
+            }
         })
     };
     let mut all: Vec<_> = taken.into_iter().flat_map(with_splits).collect();
