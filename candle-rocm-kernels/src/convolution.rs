@@ -6,7 +6,7 @@
 //! `convolution_sliced_<dtype>_<rows>x<columns>_masked` has [`SLICES`] times the wavefronts;
 //! `convolution_lines_<dtype>_<rows>x<columns>_<taps>_<unit>` ([`LinesShape`]) makes gradients of weights;
 //! `convolution_direct_<dtype>`, `convolution_depthwise_<dtype>_<taps>_<stride>` and
-//! `convolution_depthwise_last_<dtype>_<taps>_<stride>` make no product, and `convolution_sum_<dtype>` adds up the splits of k.
+//! `convolution_depthwise_last_<dtype>_<taps>_<stride>` and `convolution_depthwise_weights_<dtype>_<taps>_<stride>` make no product, and `convolution_sum_<dtype>` adds up the splits of k.
 
 use crate::by_architecture::Lists;
 use crate::matmul::{Dtype, Tile};
@@ -96,6 +96,14 @@ pub const DEPTHWISE_LAST_VECTORS: u64 = 32;
 pub fn depthwise_last_name(dtype: Dtype, taps: u32, stride: u32) -> String {
     format!(
         "convolution_depthwise_last_{}_{taps}_{stride}",
+        dtype.name()
+    )
+}
+
+/// The name of the kernel of gradients of weights; there is one wherever [`is_depthwise`] says so.
+pub fn depthwise_weights_name(dtype: Dtype, taps: u32, stride: u32) -> String {
+    format!(
+        "convolution_depthwise_weights_{}_{taps}_{stride}",
         dtype.name()
     )
 }
@@ -357,7 +365,7 @@ pub fn kernels(processor: Processor) -> Vec<(String, u32)> {
     }
     let depthwise = DEPTHWISE.of(processor).iter();
     let named = |of: &Depthwise| {
-        let names = [depthwise_name, depthwise_last_name];
+        let names = [depthwise_name, depthwise_last_name, depthwise_weights_name];
         names.map(|name| (name(of.dtype, of.taps, of.stride), THREADS))
     };
     all.extend(depthwise.flat_map(named));

@@ -652,6 +652,38 @@ fn depthwise() {
     }
 }
 
+/// The gradient of a convolution's weights of groups of one channel, in one split and in several.
+fn depthwise_weights<T: Element>(stream: &Arc<Stream>, of: &Convolution, draw: &mut Random) {
+    let there = Operands {
+        inputs: 256,
+        weights: 256,
+        outputs: 256,
+    };
+    let mut of = Convolution {
+        operation: Operation::Weights,
+        ..*of
+    };
+    let gpu = Gpu::from(stream.context().info());
+    let is_one_split = |of: &Convolution| match chosen(of, &there, gpu) {
+        Kernel::DepthwiseWeights { splits, .. } => splits == 1,
+        other => panic!("{of} by {other:?}"),
+    };
+    assert!(is_one_split(&of), "{of}");
+    let follows = follows(draw, Operation::Weights);
+    check::<T>(stream, &of, follows, draw, false);
+    if of.groups > 8 {
+        return;
+    }
+    let axes = of.axes.map(|axis| match axis.kernel {
+        1 => axis,
+        _ => Axis::new(60, axis.kernel, axis.stride, 1, [axis.kernel / 2; 2]),
+    });
+    of = Convolution::contiguous(T::DTYPE, 6, [3; 2], 3, axes);
+    of.operation = Operation::Weights;
+    assert!(!is_one_split(&of), "{of}");
+    check::<T>(stream, &of, follows, draw, false);
+}
+
 /// Every kernel of groups of one channel, with channels as neighbours and without, and what follows.
 fn depthwise_kernels<T: Element>() {
     let context = common::context();
@@ -669,6 +701,7 @@ fn depthwise_kernels<T: Element>() {
             let axes = square(input, taps, stride, taps / 2);
             let mut of = Convolution::contiguous(T::DTYPE, 2, [channels; 2], channels, axes);
             check::<T>(&stream, &of, follows, &mut draw, channels == 8);
+            depthwise_weights::<T>(&stream, &of, &mut draw);
             of.inputs = Strides::channels_last(channels, axes.map(|axis| axis.input));
             of.outputs = Strides::channels_last(channels, axes.map(|axis| axis.output));
             let there = Operands {

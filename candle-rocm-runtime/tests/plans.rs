@@ -236,6 +236,12 @@ fn add_convolution(kernel: &convolution::plan::Kernel, plans: &mut Plans) {
         Kernel::Direct => [0; 4],
         Kernel::Depthwise { taps, stride } => [1, taps, stride, 0].map(u64::from),
         Kernel::DepthwiseLast { taps, stride } => [2, taps, stride, 0].map(u64::from),
+        Kernel::DepthwiseWeights {
+            taps,
+            stride,
+            splits,
+            k_per_split,
+        } => [50 + taps, stride, splits, k_per_split].map(u64::from),
         Kernel::Tile {
             shape,
             splits,

@@ -3,6 +3,7 @@
 #include "portable/lds.cuh"
 #include "convolution/convolution_kernels.cuh"
 #include "convolution/depthwise_last.cuh"
+#include "convolution/depthwise_weights.cuh"
 #include "convolution/direct.cuh"
 #include "convolution/transpose.cuh"
 #include "matmul/elements.cuh"
@@ -84,12 +85,15 @@ constexpr int HALO_RESIDENT = WAVEFRONT == 64 || (S::M > 64 && WEIGHTS == Weight
     }                                                                              \
     ENTRY __launch_bounds__(256) convolution_sum_##TYPE(ConvolutionProblem p) { convolution_sum<element_##TYPE>(p); }
 
-#define DEPTHWISE(TYPE, TAPS, STRIDE)                                                                          \
-    ENTRY __launch_bounds__(256) convolution_depthwise_##TYPE##_##TAPS##_##STRIDE(ConvolutionProblem p) {      \
-        Depthwise<element_##TYPE, TAPS, STRIDE>().run(p);                                                      \
-    }                                                                                                          \
-    ENTRY __launch_bounds__(256) convolution_depthwise_last_##TYPE##_##TAPS##_##STRIDE(ConvolutionProblem p) { \
-        DepthwiseLast<element_##TYPE, TAPS, STRIDE>().run(p);                                                  \
+#define DEPTHWISE(TYPE, TAPS, STRIDE)                                                                             \
+    ENTRY __launch_bounds__(256) convolution_depthwise_##TYPE##_##TAPS##_##STRIDE(ConvolutionProblem p) {         \
+        Depthwise<element_##TYPE, TAPS, STRIDE>().run(p);                                                         \
+    }                                                                                                             \
+    ENTRY __launch_bounds__(256) convolution_depthwise_last_##TYPE##_##TAPS##_##STRIDE(ConvolutionProblem p) {    \
+        DepthwiseLast<element_##TYPE, TAPS, STRIDE>().run(p);                                                     \
+    }                                                                                                             \
+    ENTRY __launch_bounds__(256) convolution_depthwise_weights_##TYPE##_##TAPS##_##STRIDE(ConvolutionProblem p) { \
+        DepthwiseWeights<element_##TYPE, TAPS, STRIDE>().run(p);                                                  \
     }
 
 // Of elements of so many bits.

@@ -18,7 +18,8 @@
 // every second K-block each.
 //
 // DEPTHWISE is convolution_depthwise_<type>_<taps>_<stride>, for groups of one channel, taps x taps taps, and places
-// `stride` apart, where neighbours along x are neighbours in memory, and ..._depthwise_last_..., where channels are.
+// `stride` apart, where neighbours along x are neighbours in memory, and ..._depthwise_last_..., where channels are; and
+// ..._depthwise_weights_..., of gradients of weights, where neighbours along x are.
 //
 // HALO is two kernels for 3 x 3 taps and stride 1 along x (halo.cuh), which read each pixel once for a line of taps, by
 // units of neighbours of a line, and put its channels together: convolution_halo_<type>_<rows>x<columns>_<unit>_taps,

@@ -12,24 +12,6 @@
 #pragma once
 #include "convolution/tile.cuh"
 
-static constexpr uint32_t LINE_CHUNK = 8;
-
-// The chunk of k that a thread has of each K-block, of all its rows.
-struct ChunkOfK {
-    uint32_t outer;
-    uint32_t z, y, x;
-    uint32_t count; // of places that are there
-
-    __device__ __forceinline__ ChunkOfK(const ConvolutionProblem &p, const Phase &phase, uint32_t number,
-                                        uint32_t end) {
-        auto [line, chunk] = divided(number, p.x.taps);
-        auto [plane, of_y] = divided(line, p.y.taps);
-        auto [image, of_z] = divided(plane, p.z.taps);
-        outer = image, z = of_z, y = of_y, x = chunk * LINE_CHUNK;
-        count = number < end ? min_of(LINE_CHUNK, phase.x.taps.value - x) : 0;
-    }
-};
-
 // Eight neighbours of 16 bits on their way, which are read UNIT at a time.
 template <int UNIT> struct LineVector {
     static constexpr int READS = (int)LINE_CHUNK / UNIT;

@@ -8,7 +8,7 @@ use super::description::{Activation, Convolution, Epilogue, Operands, Operation}
 use super::halo;
 use super::library;
 use super::lines;
-use super::plan::{is_within, Kernel};
+use super::plan::{is_within, Kernel, MOST_MATRICES};
 use super::product;
 use super::transpose::Transpose;
 use crate::base::error::{Error, Result};
@@ -22,8 +22,6 @@ use crate::stream::queue::Stream;
 
 /// Workgroups for a compute unit of the kernels that go on in steps of their grid.
 const WORKGROUPS_PER_UNIT: u64 = 16;
-/// What every GPU takes in a grid's third dimension.
-pub(super) const MOST_MATRICES: u64 = 65_535;
 
 /// All that a plan depends on beside the GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -230,6 +228,18 @@ fn grid(
             lines::tell(arguments);
             (arguments.splits, arguments.k_per_split) = (splits, k_per_split);
             tiled(&of.shape, arguments, gpu, (threads, splits))?
+        }
+        Kernel::DepthwiseWeights {
+            splits,
+            k_per_split,
+            ..
+        } => {
+            lines::tell(arguments);
+            (arguments.splits, arguments.k_per_split) = (splits, k_per_split);
+            LaunchConfig {
+                grid_dim: (1, splits, matrices as u32),
+                ..line(1, threads)
+            }
         }
         Kernel::Direct => {
             let phases = matrices / u64::from(arguments.groups.value.max(1));

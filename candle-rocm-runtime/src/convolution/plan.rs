@@ -1,10 +1,10 @@
 //! Which kernel makes a convolution, and in how many splits of k.
 
 use candle_rocm_kernels::convolution::{
-    self, Gather, HaloWeights, LinesShape, Shape, MOST_BYTES, THREADS,
+    self, Gather, HaloWeights, LinesShape, Shape, LINE_CHUNK, MOST_BYTES, THREADS,
 };
 use candle_rocm_kernels::matmul::Dtype;
-use candle_rocm_kernels::split::{Split, Splits};
+use candle_rocm_kernels::split::{filling, Split, Splits};
 use rocm_gpus::costs;
 
 use super::arguments::ConvolutionArguments;
@@ -18,6 +18,8 @@ use crate::plan::roofline::{memory_cycles, overlapped, Roofline};
 /// Multiply-adds of an element of the result below which a product's tile would be filled by nothing: groups of so few
 /// channels have the kernel without products.
 const FEW_CHANNELS: usize = 4;
+/// What every GPU takes in a grid's third dimension.
+pub(super) const MOST_MATRICES: u64 = 65_535;
 /// Bytes of partial sums: a gradient of weights takes no more workspace.
 pub const MOST_WORKSPACE: u64 = 64 << 20;
 /// Workgroups for each compute unit of kernels along lines, at most, if their splits have that many.
@@ -76,6 +78,17 @@ pub enum Kernel {
         /// Between places of the image, along both.
         stride: u32,
     },
+    /// Gradients of the weights of groups of one channel: a line of taps a work-item.
+    DepthwiseWeights {
+        /// Along each of two axes.
+        taps: u32,
+        /// Between places of the image, along x.
+        stride: u32,
+        /// Splits of k.
+        splits: u32,
+        /// Places of k in each but the last.
+        k_per_split: u32,
+    },
 }
 
 /// What a workgroup holds and reads.
@@ -93,6 +106,15 @@ struct Work {
     /// Registers of all its work-items, where these are what few workgroups have; else 0.
     registers: u64,
 }
+
+/// How a gradient of the weights of groups of one channel divides k: each work-item shall have some chunks.
+const DEPTHWISE_SPLIT: Split = Split {
+    step: LINE_CHUNK as u64,
+    least_steps: 256,
+    most: SPLITS[SPLITS.len() - 1],
+};
+/// Its workgroups for each compute unit, if k has as many splits.
+const DEPTHWISE_ROUNDS: u64 = 8;
 
 /// How a gradient of weights divides k.
 fn split(dtype: Dtype) -> Split {
@@ -113,7 +135,9 @@ impl Kernel {
     ) -> Self {
         let [inputs, outputs] = of.of_group();
         let is_gradient_of_weights = of.operation == Operation::Weights;
-        if let Some(depthwise) = depthwise(of, arguments, gpu).filter(|_| is_within) {
+        let of_one =
+            depthwise(of, arguments, gpu).or_else(|| depthwise_weights(of, arguments, gpu));
+        if let Some(depthwise) = of_one.filter(|_| is_within) {
             return depthwise;
         }
         if !is_gradient_of_weights && of.groups > 1 && inputs.max(outputs) < FEW_CHANNELS {
@@ -139,6 +163,7 @@ impl Kernel {
     ) -> Vec<Self> {
         let mut all = vec![Self::Direct];
         all.extend(depthwise(of, arguments, gpu).filter(|_| is_within));
+        all.extend(depthwise_weights(of, arguments, gpu).filter(|_| is_within));
         // Tiles do not go backwards in memory.
         let is_backwards =
             of.operation == Operation::Data && of.axes.iter().any(|axis| axis.is_flipped);
@@ -185,7 +210,10 @@ impl Kernel {
                 Some(shape)
             }
             Self::Lines { lines, .. } => Some(&lines.shape),
-            Self::Direct | Self::Depthwise { .. } | Self::DepthwiseLast { .. } => None,
+            Self::Direct
+            | Self::Depthwise { .. }
+            | Self::DepthwiseLast { .. }
+            | Self::DepthwiseWeights { .. } => None,
         }
     }
 
@@ -200,7 +228,11 @@ impl Kernel {
     /// Bytes of partial sums.
     pub(super) fn workspace(&self, dtype: Dtype, arguments: &ConvolutionArguments) -> u64 {
         match self {
-            Self::Tile { splits, .. } | Self::Lines { splits, .. } if *splits > 1 => {
+            Self::Tile { splits, .. }
+            | Self::Lines { splits, .. }
+            | Self::DepthwiseWeights { splits, .. }
+                if *splits > 1 =>
+            {
                 u64::from(*splits) * plane(arguments) * sum_bytes(dtype)
             }
             _ => 0,
@@ -273,7 +305,10 @@ impl Kernel {
                 registers: u64::from(rows * columns) * 5 / 2,
                 ..all
             },
-            Self::Direct | Self::Depthwise { .. } | Self::DepthwiseLast { .. } => return None,
+            Self::Direct
+            | Self::Depthwise { .. }
+            | Self::DepthwiseLast { .. }
+            | Self::DepthwiseWeights { .. } => return None,
         })
     }
 
@@ -355,6 +390,10 @@ impl Kernel {
             Self::Depthwise { taps, stride } => {
                 (convolution::depthwise_name(dtype, *taps, *stride), THREADS)
             }
+            Self::DepthwiseWeights { taps, stride, .. } => (
+                convolution::depthwise_weights_name(dtype, *taps, *stride),
+                THREADS,
+            ),
             Self::DepthwiseLast { taps, stride } => (
                 convolution::depthwise_last_name(dtype, *taps, *stride),
                 THREADS,
@@ -474,6 +513,35 @@ fn depthwise(of: &Convolution, arguments: &ConvolutionArguments, gpu: Gpu) -> Op
         && distances.iter().all(|distance| distance % vector == 0)
         && addresses.iter().all(|address| address.is_multiple_of(16));
     is_last.then_some(Kernel::DepthwiseLast { taps, stride })
+}
+
+/// Likewise of a gradient of the weights, of lines that follow one another.
+fn depthwise_weights(
+    of: &Convolution,
+    arguments: &ConvolutionArguments,
+    gpu: Gpu,
+) -> Option<Kernel> {
+    let (z, y, x) = (&arguments.z, &arguments.y, &arguments.x);
+    let (taps, stride) = (x.rows.value, u32::try_from(x.k_step).ok()?);
+    let is_one = of.operation == Operation::Weights && of.groups > 1 && of.of_group() == [1, 1];
+    let is_flat = [z.rows.value, z.taps.value] == [1, 1] && z.size == 1 && z.first == 0;
+    let are_lines = [x.image, x.matrix, x.row_step.into()] == [1; 3];
+    let exists = convolution::is_depthwise(gpu.processor, of.dtype, taps, stride);
+    let depth = lines::depth(arguments).filter(|depth| *depth < 1 << 31)?;
+    let groups = u64::from(arguments.groups.value);
+    if !(is_one && is_flat && are_lines && exists && y.rows.value == taps) || groups > MOST_MATRICES
+    {
+        return None;
+    }
+    let most = DEPTHWISE_SPLIT.most(depth.into());
+    let wanted = filling(gpu.units() * DEPTHWISE_ROUNDS, groups, most);
+    let Splits { count, elements } = DEPTHWISE_SPLIT.into_splits(depth.into(), wanted);
+    Some(Kernel::DepthwiseWeights {
+        taps,
+        stride,
+        splits: count as u32,
+        k_per_split: elements as u32,
+    })
 }
 
 /// Elements of the result, in all groups.
