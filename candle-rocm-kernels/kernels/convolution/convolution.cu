@@ -35,7 +35,7 @@ template <class T, int ROWS> constexpr int along_k_stage(int bytes) {
         ConvolutionShape<ROWS, COLUMNS, WAVES_M, WAVES_N, (along_k_stage<element_##TYPE, ROWS>(STAGE_BYTES))>;         \
     CONVOLUTION(TYPE, AlongK_##TYPE##_##ROWS##x##COLUMNS, convolution_##TYPE##_##ROWS##x##COLUMNS##_along_k, ALONG_K)
 
-// Tiles of the kernels that read the image masked, by two slices of K.
+// Tiles of the kernels that read the image masked, by two K groups.
 #define SLICED(TYPE, ROWS, COLUMNS, WAVES_M, WAVES_N, STAGE_BYTES)                                                \
     using Sliced_##TYPE##_##ROWS##x##COLUMNS = ConvolutionShape<ROWS, COLUMNS, WAVES_M, WAVES_N, STAGE_BYTES, 2>; \
     ENTRY __launch_bounds__(2 * Sliced_##TYPE##_##ROWS##x##COLUMNS::THREADS, WAVEFRONT == 64 ? 2 : 1)             \

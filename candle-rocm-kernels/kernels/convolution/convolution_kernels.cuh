@@ -14,19 +14,19 @@
 // rows or elements of k side by side in lanes (operands.cuh, along_k.cuh).
 // A K-block has stage_bytes of k: so few of the largest tile's that two workgroups fit a compute unit's LDS.
 //
-// SLICED is convolution_sliced_<type>_<rows>x<columns>_masked: ..._masked by twice the wavefronts, halves of which make
+// SLICED is convolution_sliced_<type>_<rows>x<columns>_masked: ..._masked by two K groups (tile.cuh), which make
 // every second K-block each.
 //
 // DEPTHWISE is convolution_depthwise_<type>_<taps>_<stride>, for groups of one channel, taps x taps taps, and places
-// `stride` apart, where neighbours along x are neighbours in memory, and ..._depthwise_last_..., where channels are; and
+// `stride` apart, where neighbours along x are neighbours in memory; ..._depthwise_last_..., where channels are; and
 // ..._depthwise_weights_..., of gradients of weights, where neighbours along x are.
 //
 // HALO is two kernels for 3 x 3 taps and stride 1 along x (halo.cuh), which read each pixel once for a line of taps, by
 // units of neighbours of a line, and put its channels together: convolution_halo_<type>_<rows>x<columns>_<unit>_taps,
 // of weights whose taps lie together, and ..._channels, of those whose channels do.
 //
-// LINES is convolution_lines_<type>_<rows>x<columns>_<taps>_<unit>, of gradients of weights (lines.cuh), which reads both
-// operands along lines, `unit` neighbours at once, for as many taps of a line.
+// LINES is convolution_lines_<type>_<rows>x<columns>_<taps>_<unit>, of gradients of weights (lines.cuh), which reads
+// both operands along lines, `unit` neighbours at once, for as many taps of a line.
 //
 // EACH is convolution_direct_<type>, without a product, and convolution_sum_<type>, which adds up splits of k.
 //

@@ -1,8 +1,8 @@
-// Gradients of the weights of groups of one channel, K x K taps and places STRIDE apart, of lines that follow one another
-// in memory. A work-item has one line of taps, whose K sums it makes of 8 places of outputs at once: each pixel that
-// these share is read once. The workgroup adds them up in order.
+// Gradients of the weights of groups of one channel, K x K taps and places STRIDE apart, of lines that follow one
+// another in memory. A work-item has one line of taps, whose K sums it makes of 8 places of outputs at once: each pixel
+// that these share is read once. The workgroup adds them up in order.
 //
-// As in lines.cuh, k is counted in whole chunks of 8 places of each line.
+// k is counted in whole chunks of 8 places of each line (ChunkOfK).
 #pragma once
 #include "convolution/epilogue.cuh"
 #include "convolution/operands.cuh"

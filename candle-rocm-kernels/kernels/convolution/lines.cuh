@@ -152,7 +152,7 @@ template <class T, class S, int UNIT> struct MatrixLines {
     }
 };
 
-template <class T, class S, int TAPS, int UNIT> struct LinesLoop {
+template <class T, class S, int TAPS, int UNIT> struct LineVectorsLoop {
     static_assert(sizeof(T) == 2, "taps are made by halves of words");
     using Atom = MmaAtom<T>;
     using Image = ImageLines<T, S, TAPS, UNIT>;
@@ -213,7 +213,7 @@ template <class T, class S, int TAPS, int UNIT> struct LinesLoop {
 // Grid: x tiles, y splits of k, z groups. Workgroup: S::THREADS.
 template <class T, class S, int TAPS, int UNIT> __device__ __forceinline__ void convolution_lines(
     const ConvolutionProblem &p) {
-    using Loop = LinesLoop<T, S, TAPS, UNIT>;
+    using Loop = LineVectorsLoop<T, S, TAPS, UNIT>;
     __shared__ char lds_array[Loop::LDS_BYTES] __attribute__((aligned(128)));
     TileIndex index = tile_index(p.order, blockIdx.x);
     uint32_t first_row = index.m * S::M, first_column = index.n * S::N, split = p.splits > 1 ? blockIdx.y : 0;

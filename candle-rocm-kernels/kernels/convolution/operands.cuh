@@ -230,13 +230,17 @@ template <class T> struct KTable {
     }
 };
 
-// The shape of a tile that SLICES groups of so many wavefronts make, each of every SLICES-th K-block of k.
-template <int M, int N, int WAVES_M, int WAVES_N, int STAGE_BYTES, int SLICES_ = 1>
+// The shape of a tile that K_GROUPS groups of so many wavefronts make, each of every K_GROUPS-th K-block of k.
+template <int M, int N, int WAVES_M, int WAVES_N, int STAGE_BYTES, int K_GROUPS_ = 1>
 struct ConvolutionShape : MatmulShape<M, N, WAVES_M, WAVES_N, STAGE_BYTES, 1> {
-    static constexpr int SLICES = SLICES_, OF_SLICE = WAVES_M * WAVES_N * WAVEFRONT; // threads
-    // This thread's number in its slice.
-    static __device__ __forceinline__ uint32_t thread() { return SLICES == 1 ? threadIdx.x : threadIdx.x % OF_SLICE; }
-    static __device__ __forceinline__ uint32_t slice() { return SLICES == 1 ? 0 : uniform(threadIdx.x / OF_SLICE); }
+    static constexpr int K_GROUPS = K_GROUPS_, OF_K_GROUP = WAVES_M * WAVES_N * WAVEFRONT; // threads
+    // This thread's number in its K group.
+    static __device__ __forceinline__ uint32_t thread() {
+        return K_GROUPS == 1 ? threadIdx.x : threadIdx.x % OF_K_GROUP;
+    }
+    static __device__ __forceinline__ uint32_t k_group() {
+        return K_GROUPS == 1 ? 0 : uniform(threadIdx.x / OF_K_GROUP);
+    }
 };
 
 // A thread's chunks of an operand of ROWS rows: whose row and chunk they are.
