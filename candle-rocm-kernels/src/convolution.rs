@@ -309,6 +309,11 @@ impl Gather {
     ];
 }
 
+/// Whether tiles are made so: those of 128 rows are for no more taps than a mask has bits.
+pub fn is_made(tile: Tile, gather: Gather) -> bool {
+    gather != Gather::Compared || tile.rows <= 64
+}
+
 /// The name of the kernel of a tile.
 pub fn kernel_name(dtype: Dtype, tile: Tile, gather: Gather) -> String {
     let gathered = match gather {
@@ -350,8 +355,11 @@ pub fn kernels(processor: Processor) -> Vec<(String, u32)> {
         all.push((direct_name(dtype), THREADS));
         all.push((sum_name(dtype), THREADS));
         for shape in shapes(processor, dtype) {
-            let names = Gather::ALL.map(|gather| kernel_name(dtype, shape.tile, gather));
-            all.extend(names.map(|name| (name, shape.threads)));
+            let made = Gather::ALL
+                .into_iter()
+                .filter(|gather| is_made(shape.tile, *gather));
+            let named = |gather| (kernel_name(dtype, shape.tile, gather), shape.threads);
+            all.extend(made.map(named));
         }
         for (shape, unit) in halo_shapes(processor, dtype) {
             let names = [HaloWeights::Taps, HaloWeights::Channels]

@@ -21,6 +21,9 @@ constexpr int CONVOLUTION_RESIDENT = sizeof(T) == 4 && S::M * S::N > 4096 ? 1 : 
         CONVOLUTION_WAVES NAME(ConvolutionProblem p) {                                     \
         convolution_tile<element_##TYPE, SHAPE, Gather::GATHER>(p);                        \
     }
+// More taps than a mask has bits are rare: the largest tiles are not made for them.
+#define COMPARED_64(TYPE, SHAPE, NAME) CONVOLUTION(TYPE, SHAPE, NAME, COMPARED)
+#define COMPARED_128(TYPE, SHAPE, NAME)
 // A K-block of lanes along k is held element by element: half of it where registers would not hold it.
 template <class T, int ROWS> constexpr int along_k_stage(int bytes) {
     return ROWS > 64 && sizeof(T) == 2 ? min_of(bytes, 32) : bytes;
@@ -28,11 +31,12 @@ template <class T, int ROWS> constexpr int along_k_stage(int bytes) {
 #define CONVOLUTIONS(TYPE, ROWS, COLUMNS, WAVES_M, WAVES_N, STAGE_BYTES)                                               \
     using Shape_##TYPE##_##ROWS##x##COLUMNS = ConvolutionShape<ROWS, COLUMNS, WAVES_M, WAVES_N, STAGE_BYTES>;          \
     CONVOLUTION(TYPE, Shape_##TYPE##_##ROWS##x##COLUMNS, convolution_##TYPE##_##ROWS##x##COLUMNS##_masked, MASKED)     \
-    CONVOLUTION(TYPE, Shape_##TYPE##_##ROWS##x##COLUMNS, convolution_##TYPE##_##ROWS##x##COLUMNS##_compared, COMPARED) \
-    CONVOLUTION(TYPE, Shape_##TYPE##_##ROWS##x##COLUMNS, convolution_##TYPE##_##ROWS##x##COLUMNS##_vectors, VECTORS)   \
-    CONVOLUTION(TYPE, Shape_##TYPE##_##ROWS##x##COLUMNS, convolution_##TYPE##_##ROWS##x##COLUMNS##_elements, ELEMENTS) \
-    using AlongK_##TYPE##_##ROWS##x##COLUMNS =                                                                         \
-        ConvolutionShape<ROWS, COLUMNS, WAVES_M, WAVES_N, (along_k_stage<element_##TYPE, ROWS>(STAGE_BYTES))>;         \
+    COMPARED_##ROWS(TYPE, Shape_##TYPE##_##ROWS##x##COLUMNS, convolution_##TYPE##_##ROWS##x##COLUMNS##_compared)       \
+        CONVOLUTION(TYPE, Shape_##TYPE##_##ROWS##x##COLUMNS, convolution_##TYPE##_##ROWS##x##COLUMNS##_vectors,        \
+                    VECTORS)                                                                                           \
+            CONVOLUTION(TYPE, Shape_##TYPE##_##ROWS##x##COLUMNS, convolution_##TYPE##_##ROWS##x##COLUMNS##_elements,   \
+                        ELEMENTS) using AlongK_##TYPE##_##ROWS##x##COLUMNS =                                           \
+                ConvolutionShape<ROWS, COLUMNS, WAVES_M, WAVES_N, (along_k_stage<element_##TYPE, ROWS>(STAGE_BYTES))>; \
     CONVOLUTION(TYPE, AlongK_##TYPE##_##ROWS##x##COLUMNS, convolution_##TYPE##_##ROWS##x##COLUMNS##_along_k, ALONG_K)
 
 // Tiles of the kernels that read the image masked, by two K groups.

@@ -11,7 +11,7 @@
 // X is five kernels whose workgroups make a tile of rows x columns by waves_m x waves_n wavefronts:
 // convolution_<type>_<rows>x<columns>_masked and ..._compared, which gather the image element by element and read the
 // matrix by 16 bytes, ..._vectors, which reads both so, and ..._elements and ..._along_k, which read neither so, with
-// rows or elements of k side by side in lanes (operands.cuh, along_k.cuh).
+// rows or elements of k side by side in lanes (operands.cuh, along_k.cuh). Tiles of 128 rows have no ..._compared.
 // A K-block has stage_bytes of k: so few of the largest tile's that two workgroups fit a compute unit's LDS.
 //
 // SLICED is convolution_sliced_<type>_<rows>x<columns>_masked: ..._masked by two K groups (tile.cuh), which make

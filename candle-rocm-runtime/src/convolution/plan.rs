@@ -168,7 +168,9 @@ impl Kernel {
         let is_backwards =
             of.operation == Operation::Data && of.axes.iter().any(|axis| axis.is_flipped);
         if is_within && !is_backwards {
-            for shape in convolution::shapes(gpu.processor, of.dtype) {
+            let gather = gather_of(of, arguments);
+            let shapes = convolution::shapes(gpu.processor, of.dtype);
+            for shape in shapes.filter(|shape| convolution::is_made(shape.tile, gather)) {
                 let depth = arguments.depth.into();
                 let most = Self::most_splits(of, arguments, depth);
                 let wanted = SPLITS.iter().take_while(|wanted| **wanted <= most);
@@ -181,7 +183,7 @@ impl Kernel {
                     }
                 }));
             }
-            if gather_of(of, arguments) == Gather::Masked && of.operation != Operation::Weights {
+            if gather == Gather::Masked && of.operation != Operation::Weights {
                 let shapes = convolution::sliced_shapes(gpu.processor, of.dtype);
                 all.extend(shapes.map(|shape| Self::Sliced { shape }));
             }
