@@ -199,7 +199,22 @@ const FAMILIES: &[Family] = &[
             Table {
                 name: "KERNELS",
                 list: "CONVOLUTION_KERNELS_",
-                callbacks: (4, 0),
+                callbacks: (6, 0),
+                row: "Kernel",
+                columns: &[
+                    word("dtype", DTYPES),
+                    number("rows"),
+                    number("columns"),
+                    number("waves_m"),
+                    number("waves_n"),
+                    number("stage_bytes"),
+                ],
+                sizes: None,
+            },
+            Table {
+                name: "SLICED",
+                list: "CONVOLUTION_KERNELS_",
+                callbacks: (6, 1),
                 row: "Kernel",
                 columns: &[
                     word("dtype", DTYPES),
@@ -214,7 +229,7 @@ const FAMILIES: &[Family] = &[
             Table {
                 name: "DEPTHWISE",
                 list: "CONVOLUTION_KERNELS_",
-                callbacks: (4, 2),
+                callbacks: (6, 3),
                 row: "Depthwise",
                 columns: &[word("dtype", DTYPES), number("taps"), number("stride")],
                 sizes: None,
@@ -222,7 +237,7 @@ const FAMILIES: &[Family] = &[
             Table {
                 name: "HALO",
                 list: "CONVOLUTION_KERNELS_",
-                callbacks: (4, 3),
+                callbacks: (6, 4),
                 row: "Halo",
                 columns: &[
                     word("dtype", DTYPES),
@@ -230,6 +245,23 @@ const FAMILIES: &[Family] = &[
                     number("columns"),
                     number("waves_m"),
                     number("waves_n"),
+                    number("unit"),
+                ],
+                sizes: None,
+            },
+            Table {
+                name: "LINES",
+                list: "CONVOLUTION_KERNELS_",
+                callbacks: (6, 5),
+                row: "Lines",
+                columns: &[
+                    word("dtype", DTYPES),
+                    number("rows"),
+                    number("columns"),
+                    number("waves_m"),
+                    number("waves_n"),
+                    number("stage_bytes"),
+                    number("taps"),
                     number("unit"),
                 ],
                 sizes: None,

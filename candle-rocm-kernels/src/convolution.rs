@@ -3,8 +3,10 @@
 //!
 //! A kernel's name is `convolution_<dtype>_<rows>x<columns>_<gather>`, by how operands are read ([`Gather`]);
 //! `convolution_halo_<dtype>_<rows>x<columns>_<unit>_<together>` ([`HaloWeights`]) has 3 x 3 taps;
+//! `convolution_sliced_<dtype>_<rows>x<columns>_masked` has [`SLICES`] times the wavefronts;
+//! `convolution_lines_<dtype>_<rows>x<columns>_<taps>_<unit>` ([`LinesShape`]) makes gradients of weights;
 //! `convolution_direct_<dtype>`, `convolution_depthwise_<dtype>_<taps>_<stride>` and
-//! `convolution_depthwise_last_<dtype>_<taps>_<stride>` make no product, and `convolution_sum_<dtype>` adds up the splits of k.
+//! `convolution_depthwise_last_<dtype>_<taps>_<stride>` and `convolution_depthwise_weights_<dtype>_<taps>_<stride>` make no product, and `convolution_sum_<dtype>` adds up the splits of k.
 
 use crate::by_architecture::Lists;
 use crate::matmul::{Dtype, Tile};
@@ -19,6 +21,20 @@ struct Kernel {
     waves_m: u32,
     waves_n: u32,
     stage_bytes: u32,
+}
+
+impl Kernel {
+    /// Its tile, made by so many slices.
+    fn shape(&self, wavefront: u32, slices: u32) -> Shape {
+        Shape {
+            tile: Tile {
+                rows: self.rows,
+                columns: self.columns,
+            },
+            threads: slices * self.waves_m * self.waves_n * wavefront,
+            depth: slices * self.stage_bytes / self.dtype.bytes(),
+        }
+    }
 }
 
 /// A kernel for groups of one channel, likewise.
@@ -37,6 +53,19 @@ struct Halo {
     columns: u32,
     waves_m: u32,
     waves_n: u32,
+    unit: u32,
+}
+
+/// A kernel of gradients of weights along lines, likewise.
+#[derive(Clone, Copy, Debug)]
+struct Lines {
+    dtype: Dtype,
+    rows: u32,
+    columns: u32,
+    waves_m: u32,
+    waves_n: u32,
+    stage_bytes: u32,
+    taps: u32,
     unit: u32,
 }
 
@@ -67,6 +96,14 @@ pub const DEPTHWISE_LAST_VECTORS: u64 = 32;
 pub fn depthwise_last_name(dtype: Dtype, taps: u32, stride: u32) -> String {
     format!(
         "convolution_depthwise_last_{}_{taps}_{stride}",
+        dtype.name()
+    )
+}
+
+/// The name of the kernel of gradients of weights; there is one wherever [`is_depthwise`] says so.
+pub fn depthwise_weights_name(dtype: Dtype, taps: u32, stride: u32) -> String {
+    format!(
+        "convolution_depthwise_weights_{}_{taps}_{stride}",
         dtype.name()
     )
 }
@@ -119,14 +156,30 @@ pub fn shapes(processor: Processor, dtype: Dtype) -> impl Iterator<Item = Shape>
     let is_known = processor != Processor::Nvidia(None);
     let of = move |kernel: &&Kernel| is_known && kernel.dtype == dtype;
     let kernels = KERNELS.of(processor).iter().filter(of);
-    kernels.map(move |kernel| Shape {
-        tile: Tile {
-            rows: kernel.rows,
-            columns: kernel.columns,
-        },
-        threads: kernel.waves_m * kernel.waves_n * wavefront,
-        depth: kernel.stage_bytes / dtype.bytes(),
-    })
+    kernels.map(move |kernel| kernel.shape(wavefront, 1))
+}
+
+/// Groups of wavefronts of the kernels in slices, each of which makes every so many-th K-block of a tile.
+pub const SLICES: u32 = 2;
+
+/// The tiles that a processor has in slices for a type, which read the image masked. All slices have `depth` elements of k together.
+pub fn sliced_shapes(processor: Processor, dtype: Dtype) -> impl Iterator<Item = Shape> {
+    let wavefront = processor
+        .architecture()
+        .map_or(32, |of| of.unit().wavefront);
+    let is_known = processor != Processor::Nvidia(None);
+    let of = move |kernel: &&Kernel| is_known && kernel.dtype == dtype;
+    let kernels = SLICED.of(processor).iter().filter(of);
+    kernels.map(move |kernel| kernel.shape(wavefront, SLICES))
+}
+
+/// The name of the kernel of such a tile.
+pub fn sliced_name(dtype: Dtype, tile: Tile) -> String {
+    let Tile { rows, columns } = tile;
+    format!(
+        "convolution_sliced_{}_{rows}x{columns}_masked",
+        dtype.name()
+    )
 }
 
 /// Taps along each of two axes of the kernels that read each pixel once for a line of taps (kernels/convolution/halo.cuh).
@@ -183,6 +236,53 @@ pub fn halo_name(dtype: Dtype, tile: Tile, unit: u32, weights: HaloWeights) -> S
     )
 }
 
+/// Places of outputs that the kernels of gradients of weights along lines count together: a line has whole chunks of them.
+pub const LINE_CHUNK: u32 = 8;
+
+/// A kernel of gradients of weights that reads both operands along lines (kernels/convolution/lines.cuh).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinesShape {
+    /// What a workgroup makes.
+    pub shape: Shape,
+    /// Taps of a line, which share what is read.
+    pub taps: u32,
+    /// Neighbours that are read at once.
+    pub unit: u32,
+}
+
+/// Those that a processor has for a type.
+pub fn lines_shapes(processor: Processor, dtype: Dtype) -> impl Iterator<Item = LinesShape> {
+    let wavefront = processor
+        .architecture()
+        .map_or(32, |of| of.unit().wavefront);
+    let is_known = processor != Processor::Nvidia(None);
+    let of = move |kernel: &&Lines| is_known && kernel.dtype == dtype;
+    let kernels = LINES.of(processor).iter().filter(of);
+    kernels.map(move |kernel| LinesShape {
+        shape: Shape {
+            tile: Tile {
+                rows: kernel.rows,
+                columns: kernel.columns,
+            },
+            threads: kernel.waves_m * kernel.waves_n * wavefront,
+            depth: kernel.stage_bytes / dtype.bytes(),
+        },
+        taps: kernel.taps,
+        unit: kernel.unit,
+    })
+}
+
+/// The name of such a kernel.
+pub fn lines_name(dtype: Dtype, kernel: &LinesShape) -> String {
+    let Tile { rows, columns } = kernel.shape.tile;
+    format!(
+        "convolution_lines_{}_{rows}x{columns}_{}_{}",
+        dtype.name(),
+        kernel.taps,
+        kernel.unit
+    )
+}
+
 /// How operands are read (kernels/convolution/operands.cuh).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Gather {
@@ -207,6 +307,11 @@ impl Gather {
         Self::Elements,
         Self::AlongK,
     ];
+}
+
+/// Whether tiles are made so: those of 128 rows are for no more taps than a mask has bits.
+pub fn is_made(tile: Tile, gather: Gather) -> bool {
+    gather != Gather::Compared || tile.rows <= 64
 }
 
 /// The name of the kernel of a tile.
@@ -250,18 +355,25 @@ pub fn kernels(processor: Processor) -> Vec<(String, u32)> {
         all.push((direct_name(dtype), THREADS));
         all.push((sum_name(dtype), THREADS));
         for shape in shapes(processor, dtype) {
-            let names = Gather::ALL.map(|gather| kernel_name(dtype, shape.tile, gather));
-            all.extend(names.map(|name| (name, shape.threads)));
+            let made = Gather::ALL
+                .into_iter()
+                .filter(|gather| is_made(shape.tile, *gather));
+            let named = |gather| (kernel_name(dtype, shape.tile, gather), shape.threads);
+            all.extend(made.map(named));
         }
         for (shape, unit) in halo_shapes(processor, dtype) {
             let names = [HaloWeights::Taps, HaloWeights::Channels]
                 .map(|weights| halo_name(dtype, shape.tile, unit, weights));
             all.extend(names.map(|name| (name, shape.threads)));
         }
+        let sliced = sliced_shapes(processor, dtype);
+        all.extend(sliced.map(|shape| (sliced_name(dtype, shape.tile), shape.threads)));
+        let lines = lines_shapes(processor, dtype);
+        all.extend(lines.map(|of| (lines_name(dtype, &of), of.shape.threads)));
     }
     let depthwise = DEPTHWISE.of(processor).iter();
     let named = |of: &Depthwise| {
-        let names = [depthwise_name, depthwise_last_name];
+        let names = [depthwise_name, depthwise_last_name, depthwise_weights_name];
         names.map(|name| (name(of.dtype, of.taps, of.stride), THREADS))
     };
     all.extend(depthwise.flat_map(named));

@@ -480,6 +480,153 @@ fn taps_that_share_pixels() {
     shared_pixels::<bf16>();
 }
 
+/// Gradients of weights that are read along lines: units of 8, 2 and 1, lines of whole chunks and of less, one tap and three, on
+/// one, two and three axes, other taps and strides across lines, splits of k, groups, and what follows.
+fn along_lines<T: Element>() {
+    let context = common::context();
+    let stream = context.default_stream();
+    let mut draw = Random::new(10);
+    let axis = |input, kernel| Axis::new(input, kernel, 1, 1, [kernel / 2; 2]);
+    let strided = Axis::new(9, 5, 2, 2, [2, 1]);
+    let flipped = Axis {
+        is_flipped: true,
+        ..axis(7, 3)
+    };
+    let one = Axis::NONE;
+    let cases = [
+        (2, [70, 72], 1, [one, axis(8, 3), axis(16, 3)], 8),
+        (1, [16, 8], 1, [one, axis(40, 3), axis(48, 3)], 8),
+        (3, [20, 66], 1, [one, axis(5, 3), axis(14, 3)], 2),
+        (2, [16, 8], 2, [one, flipped, axis(7, 3)], 1),
+        (1, [5, 9], 1, [one, one, axis(57, 3)], 1),
+        (1, [6, 5], 1, [axis(3, 3), strided, axis(24, 3)], 8),
+        (2, [72, 40], 1, [one, axis(24, 1), axis(24, 1)], 8),
+    ];
+    for (batch, channels, groups, axes, unit) in cases {
+        let mut of = Convolution::contiguous(T::DTYPE, batch, channels, groups, axes);
+        of.operation = Operation::Weights;
+        let there = Operands {
+            inputs: 256,
+            weights: 256,
+            outputs: 256,
+        };
+        let gpu = Gpu::from(context.info());
+        let units: Vec<u32> = kernels(&of, &there, gpu)
+            .into_iter()
+            .filter_map(|kernel| match kernel {
+                Kernel::Lines { lines, .. } => Some(lines.unit),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(units.iter().max(), Some(&unit), "{of}");
+        let follows = follows(&mut draw, Operation::Weights);
+        check::<T>(&stream, &of, follows, &mut draw, true);
+    }
+}
+
+#[test]
+fn gradients_of_weights_along_lines() {
+    along_lines::<f16>();
+    along_lines::<bf16>();
+}
+
+/// What lies behind the last place of a line of outputs meets nothing, even where it is no number.
+#[test]
+fn the_end_of_a_line_meets_nothing() {
+    let context = common::context();
+    let stream = context.default_stream();
+    let mut of = Convolution::contiguous(Dtype::F16, 1, [1, 1], 1, square(14, 3, 1, 1));
+    of.operation = Operation::Weights;
+    let mut image = vec![f16::ONE; 14 * 14];
+    for line in image.chunks_mut(14) {
+        line[13] = f16::INFINITY;
+    }
+    let inputs = stream.clone_htod(&image).unwrap();
+    let outputs = stream.clone_htod(&vec![f16::ONE; 14 * 14]).unwrap();
+    let gpu = Gpu::from(context.info());
+    let operands = |weights| Operands {
+        inputs: inputs.device_ptr(&stream).0,
+        weights,
+        outputs: outputs.device_ptr(&stream).0,
+    };
+    let is_along = |kernel: &Kernel| matches!(kernel, Kernel::Lines { .. });
+    let all = kernels(&of, &operands(256), gpu);
+    let all: Vec<_> = all.into_iter().filter(is_along).collect();
+    assert!(!all.is_empty());
+    for kernel in all {
+        let mut there = stream.clone_htod(&[f16::NAN; 9]).unwrap();
+        let operands = operands(there.device_ptr_mut(&stream).0);
+        // SAFETY: the buffers hold the tensors.
+        unsafe { convolve_by(&stream, &of, &operands, &Epilogue::default(), kernel) }.unwrap();
+        let found = stream.clone_dtoh(&there).unwrap();
+        // The first tap of a line never meets the last place.
+        for line in found.chunks(3) {
+            let of_line = line.iter().map(|value| value.to_f32());
+            let of_line: Vec<_> = of_line.collect();
+            assert!(
+                of_line[0].is_finite() && of_line[1..] == [f32::INFINITY; 2],
+                "{kernel:?} {found:?}"
+            );
+        }
+    }
+}
+
+/// Tiles in slices of k: an odd and an even number of K-blocks, fewer than slices, strides, gradients with transposed weights and
+/// phases, groups, and what follows.
+fn slices<T: Element>() {
+    let context = common::context();
+    let stream = context.default_stream();
+    let mut draw = Random::new(11);
+    let down = Axis::new(10, 3, 2, 1, [1; 2]);
+    let cases = [
+        (1, [40, 72], 1, [Axis::NONE, down, down]),
+        (
+            2,
+            [8, 16],
+            1,
+            [Axis::NONE, Axis::NONE, Axis::new(40, 1, 2, 1, [0; 2])],
+        ),
+        (
+            1,
+            [48, 16],
+            2,
+            [Axis::NONE, Axis::NONE, Axis::new(70, 3, 2, 1, [1; 2])],
+        ),
+    ];
+    for (batch, channels, groups, axes) in cases {
+        let mut of = Convolution::contiguous(T::DTYPE, batch, channels, groups, axes);
+        for operation in [Operation::Forward, Operation::Data] {
+            of.operation = operation;
+            let there = Operands {
+                inputs: 256,
+                weights: 256,
+                outputs: 256,
+            };
+            let all = kernels(&of, &there, Gpu::from(context.info()));
+            let is_sliced = |kernel: &Kernel| matches!(kernel, Kernel::Sliced { .. });
+            assert!(all.iter().any(is_sliced), "{of}");
+            let follows = follows(&mut draw, operation);
+            check::<T>(&stream, &of, follows, &mut draw, true);
+        }
+    }
+    // As few tiles as a network's smallest images have are made so.
+    let mut of = Convolution::contiguous(T::DTYPE, 1, [1280, 80], 1, square(16, 3, 2, 1));
+    of.operation = Operation::Forward;
+    let there = Operands {
+        inputs: 256,
+        weights: 256,
+        outputs: 256,
+    };
+    let kernel = chosen(&of, &there, Gpu::from(context.info()));
+    assert!(matches!(kernel, Kernel::Sliced { .. }), "{kernel:?}");
+}
+
+#[test]
+fn tiles_in_slices_of_k() {
+    slices::<f16>();
+    slices::<bf16>();
+}
+
 #[test]
 fn the_stem_of_a_network() {
     named::<f16>(1, [3, 64], 1, square(18, 7, 2, 3), false);
@@ -505,6 +652,38 @@ fn depthwise() {
     }
 }
 
+/// The gradient of a convolution's weights of groups of one channel, in one split and in several.
+fn depthwise_weights<T: Element>(stream: &Arc<Stream>, of: &Convolution, draw: &mut Random) {
+    let there = Operands {
+        inputs: 256,
+        weights: 256,
+        outputs: 256,
+    };
+    let mut of = Convolution {
+        operation: Operation::Weights,
+        ..*of
+    };
+    let gpu = Gpu::from(stream.context().info());
+    let is_one_split = |of: &Convolution| match chosen(of, &there, gpu) {
+        Kernel::DepthwiseWeights { splits, .. } => splits == 1,
+        other => panic!("{of} by {other:?}"),
+    };
+    assert!(is_one_split(&of), "{of}");
+    let follows = follows(draw, Operation::Weights);
+    check::<T>(stream, &of, follows, draw, false);
+    if of.groups > 8 {
+        return;
+    }
+    let axes = of.axes.map(|axis| match axis.kernel {
+        1 => axis,
+        _ => Axis::new(60, axis.kernel, axis.stride, 1, [axis.kernel / 2; 2]),
+    });
+    of = Convolution::contiguous(T::DTYPE, 6, [3; 2], 3, axes);
+    of.operation = Operation::Weights;
+    assert!(!is_one_split(&of), "{of}");
+    check::<T>(stream, &of, follows, draw, false);
+}
+
 /// Every kernel of groups of one channel, with channels as neighbours and without, and what follows.
 fn depthwise_kernels<T: Element>() {
     let context = common::context();
@@ -522,6 +701,7 @@ fn depthwise_kernels<T: Element>() {
             let axes = square(input, taps, stride, taps / 2);
             let mut of = Convolution::contiguous(T::DTYPE, 2, [channels; 2], channels, axes);
             check::<T>(&stream, &of, follows, &mut draw, channels == 8);
+            depthwise_weights::<T>(&stream, &of, &mut draw);
             of.inputs = Strides::channels_last(channels, axes.map(|axis| axis.input));
             of.outputs = Strides::channels_last(channels, axes.map(|axis| axis.output));
             let there = Operands {

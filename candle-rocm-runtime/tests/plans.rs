@@ -236,11 +236,29 @@ fn add_convolution(kernel: &convolution::plan::Kernel, plans: &mut Plans) {
         Kernel::Direct => [0; 4],
         Kernel::Depthwise { taps, stride } => [1, taps, stride, 0].map(u64::from),
         Kernel::DepthwiseLast { taps, stride } => [2, taps, stride, 0].map(u64::from),
+        Kernel::DepthwiseWeights {
+            taps,
+            stride,
+            splits,
+            k_per_split,
+        } => [50 + taps, stride, splits, k_per_split].map(u64::from),
         Kernel::Tile {
             shape,
             splits,
             k_per_split,
         } => [shape.tile.rows, shape.tile.columns, splits, k_per_split].map(u64::from),
+        Kernel::Lines {
+            lines,
+            splits,
+            k_per_split,
+        } => [
+            10 * lines.taps + lines.unit,
+            lines.shape.tile.rows,
+            splits,
+            k_per_split,
+        ]
+        .map(u64::from),
+        Kernel::Sliced { shape } => [4, shape.tile.rows, shape.tile.columns, 0].map(u64::from),
         Kernel::Halo { shape, unit, .. } => {
             [3, shape.tile.rows, shape.tile.columns, unit].map(u64::from)
         }

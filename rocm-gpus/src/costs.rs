@@ -63,6 +63,10 @@ costs! {
     CACHE_RATE 48.0 "bytes a cycle", Published;
     /// A compute unit's share of the memory's bandwidth: about the same on all GPUs of the table.
     MEMORY_RATE 8.0 "bytes a cycle", Published;
+    /// Elements or vectors that a compute unit gathers, each by an instruction of its lane, with their way to LDS.
+    ELEMENT_RATE 5.0 "a cycle", MeasuredH200;
+    /// From a load of a convolution's K-block to its use: of a workgroup that is alone, by most of the layers that were timed.
+    GATHER_LATENCY 1600.0 "cycles", MeasuredH200;
     /// From a load to its use. A workgroup that is alone on its compute unit waits so long for each step.
     LATENCY 900.0 "cycles", Assumed;
     /// Of a workgroup before its first multiply-add and after its last.

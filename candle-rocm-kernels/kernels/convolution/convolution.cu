@@ -3,11 +3,13 @@
 #include "portable/lds.cuh"
 #include "convolution/convolution_kernels.cuh"
 #include "convolution/depthwise_last.cuh"
+#include "convolution/depthwise_weights.cuh"
 #include "convolution/direct.cuh"
 #include "convolution/transpose.cuh"
 #include "matmul/elements.cuh"
 #if defined(__HIP__) || defined(LDS_COPIES)
 #include "convolution/halo.cuh"
+#include "convolution/lines.cuh"
 #include "convolution/tile.cuh"
 
 // Workgroups that NVIDIA's multiprocessors shall have registers for: of the largest tile of f32 but one.
@@ -19,19 +21,31 @@ constexpr int CONVOLUTION_RESIDENT = sizeof(T) == 4 && S::M * S::N > 4096 ? 1 : 
         CONVOLUTION_WAVES NAME(ConvolutionProblem p) {                                     \
         convolution_tile<element_##TYPE, SHAPE, Gather::GATHER>(p);                        \
     }
+// More taps than a mask has bits are rare: the largest tiles are not made for them.
+#define COMPARED_64(TYPE, SHAPE, NAME) CONVOLUTION(TYPE, SHAPE, NAME, COMPARED)
+#define COMPARED_128(TYPE, SHAPE, NAME)
 // A K-block of lanes along k is held element by element: half of it where registers would not hold it.
 template <class T, int ROWS> constexpr int along_k_stage(int bytes) {
     return ROWS > 64 && sizeof(T) == 2 ? min_of(bytes, 32) : bytes;
 }
 #define CONVOLUTIONS(TYPE, ROWS, COLUMNS, WAVES_M, WAVES_N, STAGE_BYTES)                                               \
-    using Shape_##TYPE##_##ROWS##x##COLUMNS = MatmulShape<ROWS, COLUMNS, WAVES_M, WAVES_N, STAGE_BYTES, 1>;            \
+    using Shape_##TYPE##_##ROWS##x##COLUMNS = ConvolutionShape<ROWS, COLUMNS, WAVES_M, WAVES_N, STAGE_BYTES>;          \
     CONVOLUTION(TYPE, Shape_##TYPE##_##ROWS##x##COLUMNS, convolution_##TYPE##_##ROWS##x##COLUMNS##_masked, MASKED)     \
-    CONVOLUTION(TYPE, Shape_##TYPE##_##ROWS##x##COLUMNS, convolution_##TYPE##_##ROWS##x##COLUMNS##_compared, COMPARED) \
-    CONVOLUTION(TYPE, Shape_##TYPE##_##ROWS##x##COLUMNS, convolution_##TYPE##_##ROWS##x##COLUMNS##_vectors, VECTORS)   \
-    CONVOLUTION(TYPE, Shape_##TYPE##_##ROWS##x##COLUMNS, convolution_##TYPE##_##ROWS##x##COLUMNS##_elements, ELEMENTS) \
-    using AlongK_##TYPE##_##ROWS##x##COLUMNS =                                                                         \
-        MatmulShape<ROWS, COLUMNS, WAVES_M, WAVES_N, (along_k_stage<element_##TYPE, ROWS>(STAGE_BYTES)), 1>;           \
+    COMPARED_##ROWS(TYPE, Shape_##TYPE##_##ROWS##x##COLUMNS, convolution_##TYPE##_##ROWS##x##COLUMNS##_compared)       \
+        CONVOLUTION(TYPE, Shape_##TYPE##_##ROWS##x##COLUMNS, convolution_##TYPE##_##ROWS##x##COLUMNS##_vectors,        \
+                    VECTORS)                                                                                           \
+            CONVOLUTION(TYPE, Shape_##TYPE##_##ROWS##x##COLUMNS, convolution_##TYPE##_##ROWS##x##COLUMNS##_elements,   \
+                        ELEMENTS) using AlongK_##TYPE##_##ROWS##x##COLUMNS =                                           \
+                ConvolutionShape<ROWS, COLUMNS, WAVES_M, WAVES_N, (along_k_stage<element_##TYPE, ROWS>(STAGE_BYTES))>; \
     CONVOLUTION(TYPE, AlongK_##TYPE##_##ROWS##x##COLUMNS, convolution_##TYPE##_##ROWS##x##COLUMNS##_along_k, ALONG_K)
+
+// Tiles of the kernels that read the image masked, by two K groups.
+#define SLICED(TYPE, ROWS, COLUMNS, WAVES_M, WAVES_N, STAGE_BYTES)                                                \
+    using Sliced_##TYPE##_##ROWS##x##COLUMNS = ConvolutionShape<ROWS, COLUMNS, WAVES_M, WAVES_N, STAGE_BYTES, 2>; \
+    ENTRY __launch_bounds__(2 * Sliced_##TYPE##_##ROWS##x##COLUMNS::THREADS, WAVEFRONT == 64 ? 2 : 1)             \
+        convolution_sliced_##TYPE##_##ROWS##x##COLUMNS##_masked(ConvolutionProblem p) {                           \
+        convolution_tile<element_##TYPE, Sliced_##TYPE##_##ROWS##x##COLUMNS, Gather::MASKED>(p);                  \
+    }
 
 // Likewise: where weights are exchanged, the larger tile takes more registers than three workgroups leave.
 template <class S, Weights WEIGHTS>
@@ -42,16 +56,25 @@ constexpr int HALO_RESIDENT = WAVEFRONT == 64 || (S::M > 64 && WEIGHTS == Weight
         CONVOLUTION_WAVES NAME(ConvolutionProblem p) {                                \
         convolution_halo<element_##TYPE, SHAPE, UNIT, Weights::WEIGHTS>(p);           \
     }
-#define HALO(TYPE, ROWS, COLUMNS, WAVES_M, WAVES_N, UNIT)                                                  \
-    using Halo_##TYPE##_##ROWS##x##COLUMNS##_##UNIT = MatmulShape<ROWS, COLUMNS, WAVES_M, WAVES_N, 32, 1>; \
-    HALO_OF(TYPE, Halo_##TYPE##_##ROWS##x##COLUMNS##_##UNIT, UNIT, TAPS_TOGETHER,                          \
-            convolution_halo_##TYPE##_##ROWS##x##COLUMNS##_##UNIT##_taps)                                  \
-    HALO_OF(TYPE, Halo_##TYPE##_##ROWS##x##COLUMNS##_##UNIT, UNIT, CHANNELS_TOGETHER,                      \
+#define HALO(TYPE, ROWS, COLUMNS, WAVES_M, WAVES_N, UNIT)                                                    \
+    using Halo_##TYPE##_##ROWS##x##COLUMNS##_##UNIT = ConvolutionShape<ROWS, COLUMNS, WAVES_M, WAVES_N, 32>; \
+    HALO_OF(TYPE, Halo_##TYPE##_##ROWS##x##COLUMNS##_##UNIT, UNIT, TAPS_TOGETHER,                            \
+            convolution_halo_##TYPE##_##ROWS##x##COLUMNS##_##UNIT##_taps)                                    \
+    HALO_OF(TYPE, Halo_##TYPE##_##ROWS##x##COLUMNS##_##UNIT, UNIT, CHANNELS_TOGETHER,                        \
             convolution_halo_##TYPE##_##ROWS##x##COLUMNS##_##UNIT##_channels)
+
+#define LINES(TYPE, ROWS, COLUMNS, WAVES_M, WAVES_N, STAGE_BYTES, TAPS, UNIT)                                          \
+    using Lines_##TYPE##_##ROWS##x##COLUMNS##_##UNIT = ConvolutionShape<ROWS, COLUMNS, WAVES_M, WAVES_N, STAGE_BYTES>; \
+    ENTRY __launch_bounds__(Lines_##TYPE##_##ROWS##x##COLUMNS##_##UNIT::THREADS, TAPS == 1 ? 4 : 2)                    \
+        convolution_lines_##TYPE##_##ROWS##x##COLUMNS##_##TAPS##_##UNIT(ConvolutionProblem p) {                        \
+        convolution_lines<element_##TYPE, Lines_##TYPE##_##ROWS##x##COLUMNS##_##UNIT, TAPS, UNIT>(p);                  \
+    }
 #else
 // Too old for the products' instructions.
 #define CONVOLUTIONS(...)
+#define SLICED(...)
 #define HALO(...)
+#define LINES(...)
 #endif
 // Two wavefronts a SIMD, which half of the registers allow each.
 #if WAVEFRONT == 64
@@ -66,12 +89,15 @@ constexpr int HALO_RESIDENT = WAVEFRONT == 64 || (S::M > 64 && WEIGHTS == Weight
     }                                                                              \
     ENTRY __launch_bounds__(256) convolution_sum_##TYPE(ConvolutionProblem p) { convolution_sum<element_##TYPE>(p); }
 
-#define DEPTHWISE(TYPE, TAPS, STRIDE)                                                                          \
-    ENTRY __launch_bounds__(256) convolution_depthwise_##TYPE##_##TAPS##_##STRIDE(ConvolutionProblem p) {      \
-        Depthwise<element_##TYPE, TAPS, STRIDE>().run(p);                                                      \
-    }                                                                                                          \
-    ENTRY __launch_bounds__(256) convolution_depthwise_last_##TYPE##_##TAPS##_##STRIDE(ConvolutionProblem p) { \
-        DepthwiseLast<element_##TYPE, TAPS, STRIDE>().run(p);                                                  \
+#define DEPTHWISE(TYPE, TAPS, STRIDE)                                                                             \
+    ENTRY __launch_bounds__(256) convolution_depthwise_##TYPE##_##TAPS##_##STRIDE(ConvolutionProblem p) {         \
+        Depthwise<element_##TYPE, TAPS, STRIDE>().run(p);                                                         \
+    }                                                                                                             \
+    ENTRY __launch_bounds__(256) convolution_depthwise_last_##TYPE##_##TAPS##_##STRIDE(ConvolutionProblem p) {    \
+        DepthwiseLast<element_##TYPE, TAPS, STRIDE>().run(p);                                                     \
+    }                                                                                                             \
+    ENTRY __launch_bounds__(256) convolution_depthwise_weights_##TYPE##_##TAPS##_##STRIDE(ConvolutionProblem p) { \
+        DepthwiseWeights<element_##TYPE, TAPS, STRIDE>().run(p);                                                  \
     }
 
 // Of elements of so many bits.
@@ -85,4 +111,4 @@ TRANSPOSE(16)
 TRANSPOSE(32)
 TRANSPOSE(64)
 
-LISTED(CONVOLUTION_KERNELS)(CONVOLUTIONS, EACH, DEPTHWISE, HALO)
+LISTED(CONVOLUTION_KERNELS)(CONVOLUTIONS, SLICED, EACH, DEPTHWISE, HALO, LINES)

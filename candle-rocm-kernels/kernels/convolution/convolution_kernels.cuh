@@ -2,22 +2,31 @@
 // that candle_rocm_kernels::convolution reads.
 //
 //   X(type, rows, columns, waves_m, waves_n, stage_bytes)
+//   SLICED(type, rows, columns, waves_m, waves_n, stage_bytes)
 //   EACH(type)
 //   DEPTHWISE(type, taps, stride)
 //   HALO(type, rows, columns, waves_m, waves_n, unit)
+//   LINES(type, rows, columns, waves_m, waves_n, stage_bytes, taps, unit)
 //
 // X is five kernels whose workgroups make a tile of rows x columns by waves_m x waves_n wavefronts:
 // convolution_<type>_<rows>x<columns>_masked and ..._compared, which gather the image element by element and read the
 // matrix by 16 bytes, ..._vectors, which reads both so, and ..._elements and ..._along_k, which read neither so, with
-// rows or elements of k side by side in lanes (operands.cuh, along_k.cuh).
+// rows or elements of k side by side in lanes (operands.cuh, along_k.cuh). Tiles of 128 rows have no ..._compared.
 // A K-block has stage_bytes of k: so few of the largest tile's that two workgroups fit a compute unit's LDS.
 //
+// SLICED is convolution_sliced_<type>_<rows>x<columns>_masked: ..._masked by two K groups (tile.cuh), which make
+// every second K-block each.
+//
 // DEPTHWISE is convolution_depthwise_<type>_<taps>_<stride>, for groups of one channel, taps x taps taps, and places
-// `stride` apart, where neighbours along x are neighbours in memory, and ..._depthwise_last_..., where channels are.
+// `stride` apart, where neighbours along x are neighbours in memory; ..._depthwise_last_..., where channels are; and
+// ..._depthwise_weights_..., of gradients of weights, where neighbours along x are.
 //
 // HALO is two kernels for 3 x 3 taps and stride 1 along x (halo.cuh), which read each pixel once for a line of taps, by
 // units of neighbours of a line, and put its channels together: convolution_halo_<type>_<rows>x<columns>_<unit>_taps,
 // of weights whose taps lie together, and ..._channels, of those whose channels do.
+//
+// LINES is convolution_lines_<type>_<rows>x<columns>_<taps>_<unit>, of gradients of weights (lines.cuh), which reads
+// both operands along lines, `unit` neighbours at once, for as many taps of a line.
 //
 // EACH is convolution_direct_<type>, without a product, and convolution_sum_<type>, which adds up splits of k.
 //
@@ -42,29 +51,42 @@
     CONVOLUTION_DEPTHWISE(DEPTHWISE, f32)       \
     CONVOLUTION_DEPTHWISE(DEPTHWISE, f16)       \
     CONVOLUTION_DEPTHWISE(DEPTHWISE, bf16)
-#define CONVOLUTION_64(X, EACH, DEPTHWISE, HALO) \
-    X(f16, 128, 128, 2, 2, 32)                   \
-    X(bf16, 128, 128, 2, 2, 32)                  \
-    X(f32, 128, 128, 2, 2, 32)                   \
-    X(f16, 64, 64, 2, 2, 64)                     \
-    X(bf16, 64, 64, 2, 2, 64)                    \
-    X(f32, 64, 64, 2, 2, 64)                     \
-    X(f64, 64, 64, 2, 2, 64)                     \
+#define CONVOLUTION_LINES(LINES, TYPE, STAGE_BYTES) \
+    LINES(TYPE, 192, 64, 2, 2, STAGE_BYTES, 3, 8)   \
+    LINES(TYPE, 192, 64, 2, 2, STAGE_BYTES, 3, 2)   \
+    LINES(TYPE, 192, 64, 2, 2, 64, 3, 1)            \
+    LINES(TYPE, 64, 64, 2, 2, 128, 1, 8)
+#define CONVOLUTION_64(X, SLICED, EACH, DEPTHWISE, HALO, LINES) \
+    X(f16, 128, 128, 2, 2, 32)                                  \
+    X(bf16, 128, 128, 2, 2, 32)                                 \
+    X(f32, 128, 128, 2, 2, 32)                                  \
+    X(f16, 64, 64, 2, 2, 64)                                    \
+    X(bf16, 64, 64, 2, 2, 64)                                   \
+    X(f32, 64, 64, 2, 2, 64)                                    \
+    X(f64, 64, 64, 2, 2, 64)                                    \
+    SLICED(f16, 64, 64, 2, 2, 64)                               \
+    SLICED(bf16, 64, 64, 2, 2, 64)                              \
+    CONVOLUTION_LINES(LINES, f16, 64)                           \
+    CONVOLUTION_LINES(LINES, bf16, 64)                          \
     CONVOLUTION_EACH(EACH, DEPTHWISE, HALO)
-#define CONVOLUTION_32(X, EACH, DEPTHWISE, HALO) \
-    X(f16, 128, 128, 4, 2, 64)                   \
-    X(bf16, 128, 128, 4, 2, 64)                  \
-    X(f32, 128, 128, 2, 4, 64)                   \
-    X(f16, 64, 64, 2, 2, 64)                     \
-    X(bf16, 64, 64, 2, 2, 64)                    \
-    X(f32, 64, 64, 2, 2, 64)                     \
-    X(f64, 64, 64, 2, 2, 64)                     \
+#define CONVOLUTION_32(X, SLICED, EACH, DEPTHWISE, HALO, LINES) \
+    X(f16, 128, 128, 4, 2, 64)                                  \
+    X(bf16, 128, 128, 4, 2, 64)                                 \
+    X(f32, 128, 128, 2, 4, 64)                                  \
+    X(f16, 64, 64, 2, 2, 64)                                    \
+    X(bf16, 64, 64, 2, 2, 64)                                   \
+    X(f32, 64, 64, 2, 2, 64)                                    \
+    X(f64, 64, 64, 2, 2, 64)                                    \
+    SLICED(f16, 64, 64, 2, 2, 64)                               \
+    SLICED(bf16, 64, 64, 2, 2, 64)                              \
+    CONVOLUTION_LINES(LINES, f16, 128)                          \
+    CONVOLUTION_LINES(LINES, bf16, 128)                         \
     CONVOLUTION_EACH(EACH, DEPTHWISE, HALO)
 // Where registers hold a larger tile, and LDS two workgroups of it.
-#define CONVOLUTION_32_LARGE(X, EACH, DEPTHWISE, HALO) \
-    HALO(f16, 128, 64, 2, 2, 2)                        \
-    HALO(bf16, 128, 64, 2, 2, 2)                       \
-    CONVOLUTION_32(X, EACH, DEPTHWISE, HALO)
+#define CONVOLUTION_32_LARGE(X, SLICED, EACH, DEPTHWISE, HALO, LINES) \
+    HALO(f16, 128, 64, 2, 2, 2)                                       \
+    HALO(bf16, 128, 64, 2, 2, 2)                                      \
+    CONVOLUTION_32(X, SLICED, EACH, DEPTHWISE, HALO, LINES)
 #define CONVOLUTION_KERNELS_Vega20 CONVOLUTION_64
 #define CONVOLUTION_KERNELS_Cdna1 CONVOLUTION_64
 #define CONVOLUTION_KERNELS_Cdna2 CONVOLUTION_64

@@ -4,7 +4,7 @@
 #include "convolution/places.cuh"
 #include "matmul/loads/vectors.cuh"
 
-template <class T> struct ConvolutionEpilogue {
+template <class T, bool ACTIVATES = true> struct ConvolutionEpilogue {
     using Sum = compute_t<T>;
 
     T *result;
@@ -20,7 +20,7 @@ template <class T> struct ConvolutionEpilogue {
           activation(p.activation) {}
 
     __device__ __forceinline__ Sum activated(Sum x) const {
-        if (activation == ACTIVATION_none) return x;
+        if (!ACTIVATES || activation == ACTIVATION_none) return x;
         if (activation == ACTIVATION_RELU_OF_NAN) return x != x ? x : ReluFunction::of<T>(x);
         if (activation == ACTIVATION_relu) return ReluFunction::of<T>(x);
         return ::activated<T>(x, activation);
@@ -60,7 +60,7 @@ template <class T> struct ConvolutionEpilogue {
                 for (int i = 0; i < N; i++) x[i] += same;
             }
         }
-        if (activation != ACTIVATION_none) {
+        if (ACTIVATES && activation != ACTIVATION_none) {
 #pragma unroll
             for (int i = 0; i < N; i++) sums[i] = x[i];
             // From LDS, for a loop: the functions are too long to repeat.

@@ -236,6 +236,7 @@ template <class T, class S, int UNIT, Weights WEIGHTS> struct HaloLoop {
     using Matrix = HaloMatrix<T, S, WEIGHTS>;
     using Fragment = typename Atom::Fragment;
     using Words = typename Fragment::Words;
+    static constexpr bool IS_GRADIENT = false;
     static constexpr int OPERANDS = Image::BYTES + Matrix::BYTES, ROWS_AT = OPERANDS, LDS_BYTES = ROWS_AT + S::M * 4;
     static constexpr int STEPS = HALO_CHUNKS / Atom::STEP_CHUNKS, CHANNELS = HALO_CHUNKS * HALO_CHANNELS;
     using Tile = WaveTile<T, S, OPERANDS>;

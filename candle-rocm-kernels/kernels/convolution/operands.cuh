@@ -10,6 +10,7 @@
 #pragma once
 #include "convolution/places.cuh"
 #include "matmul/loads/k_block.cuh"
+#include "matmul/main_loop/shape.cuh"
 
 // Memory of at most 2^32 - 2^8 bytes from an address on that is the same in all lanes.
 class GatheredMemory {
@@ -229,6 +230,19 @@ template <class T> struct KTable {
     }
 };
 
+// The shape of a tile that K_GROUPS groups of so many wavefronts make, each of every K_GROUPS-th K-block of k.
+template <int M, int N, int WAVES_M, int WAVES_N, int STAGE_BYTES, int K_GROUPS_ = 1>
+struct ConvolutionShape : MatmulShape<M, N, WAVES_M, WAVES_N, STAGE_BYTES, 1> {
+    static constexpr int K_GROUPS = K_GROUPS_, OF_K_GROUP = WAVES_M * WAVES_N * WAVEFRONT; // threads
+    // This thread's number in its K group.
+    static __device__ __forceinline__ uint32_t thread() {
+        return K_GROUPS == 1 ? threadIdx.x : threadIdx.x % OF_K_GROUP;
+    }
+    static __device__ __forceinline__ uint32_t k_group() {
+        return K_GROUPS == 1 ? 0 : uniform(threadIdx.x / OF_K_GROUP);
+    }
+};
+
 // A thread's chunks of an operand of ROWS rows: whose row and chunk they are.
 template <class T, int ROWS, class S, bool BY_ROWS> struct Chunks {
     static constexpr int TOTAL = ROWS * S::VECTORS, COUNT = TOTAL / S::THREADS;
@@ -237,10 +251,10 @@ template <class T, int ROWS, class S, bool BY_ROWS> struct Chunks {
     static constexpr int OWN_ROWS = BY_ROWS ? 1 : COUNT;
     static_assert(TOTAL % S::THREADS == 0 && S::THREADS % ROWS == 0, "all threads have as many");
     static __device__ __forceinline__ uint32_t row(int i) {
-        return BY_ROWS ? threadIdx.x % ROWS : threadIdx.x / S::VECTORS + i * ROW_STEP;
+        return BY_ROWS ? S::thread() % ROWS : S::thread() / S::VECTORS + i * ROW_STEP;
     }
     static __device__ __forceinline__ uint32_t chunk(int i) {
-        return BY_ROWS ? threadIdx.x / ROWS + i * OF_PASS : threadIdx.x % S::VECTORS;
+        return BY_ROWS ? S::thread() / ROWS + i * OF_PASS : S::thread() % S::VECTORS;
     }
 };
 

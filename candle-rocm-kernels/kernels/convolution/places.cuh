@@ -78,6 +78,25 @@ private:
     }
 };
 
+// Where k is counted in whole chunks of so many places of outputs, of which a line's last one has less: p.x.taps and
+// p.depth count these.
+static constexpr uint32_t LINE_CHUNK = 8;
+
+struct ChunkOfK {
+    uint32_t outer;
+    uint32_t z, y, x;
+    uint32_t count; // of places that are there
+
+    __device__ __forceinline__ ChunkOfK(const ConvolutionProblem &p, const Phase &phase, uint32_t number,
+                                        uint32_t end) {
+        auto [line, chunk] = divided(number, p.x.taps);
+        auto [plane, of_y] = divided(line, p.y.taps);
+        auto [image, of_z] = divided(plane, p.z.taps);
+        outer = image, z = of_z, y = of_y, x = chunk * LINE_CHUNK;
+        count = number < end ? min_of(LINE_CHUNK, phase.x.taps.value - x) : 0;
+    }
+};
+
 // Where a row's places begin, and what an element of k adds to that.
 struct Coordinates {
     int32_t z, y, x;

@@ -8,8 +8,11 @@
 //     stage    the next K-block, registers -> LDS   (the buffer that is not being read)
 //   store      sums -> LDS -> result
 //
-// LDS: two buffers of a K-block of both operands, two tables, and where each row of the result begins, or what rows of
-// the image add to a place.
+// Where few tiles are to be made, a workgroup's wavefronts are K groups (slice-K): each makes the whole tile's sums of
+// every K_GROUPS-th K-block, and the first adds the others' to its own.
+//
+// LDS: two buffers of a K-block of both operands for each K group, two tables, and where each row of the result begins,
+// or what rows of the image add to a place.
 #pragma once
 #include "convolution/along_k.cuh"
 #include "convolution/epilogue.cuh"
@@ -20,19 +23,22 @@ template <class T, class S, Gather GATHER> struct ConvolutionLoop {
     using Atom = MmaAtom<T>;
     using Sum = typename Product<T>::Sum;
     static constexpr bool ALONG_K = GATHER == Gather::ALONG_K;
+    // Of weights alone, which nothing activates, with rows together.
+    static constexpr bool IS_GRADIENT = false;
     using Image = typename conditional<ALONG_K, ImageAlongK<T, S::M, S>, ImageBlock<T, S::M, S, GATHER>>::type;
     using Matrix = typename conditional<ALONG_K, MatrixAlongK<T, S::N, S>, MatrixBlock<T, S::N, S, GATHER>>::type;
     using Table = typename Image::Table;
     static constexpr int DEPTH = Image::DEPTH, BUFFER = Image::Stage::BYTES + Matrix::Stage::BYTES;
-    static constexpr int TABLES = 2 * BUFFER, OPERANDS = TABLES;
+    static constexpr int K_GROUPS = S::K_GROUPS, OF_K_GROUP = 2 * BUFFER, TABLES = K_GROUPS * OF_K_GROUP,
+                         OPERANDS = TABLES;
     using Tile = WaveTile<T, S, OPERANDS>;
     static constexpr int ROWS_AT = TABLES + 2 * Table::BYTES,
                          LDS_BYTES = ROWS_AT + (Image::ROWS_BYTES > S::M * 4 ? Image::ROWS_BYTES : S::M * 4);
     static constexpr int STEPS = Image::Stage::CHUNKS / Atom::STEP_CHUNKS, STEPS_UNROLLED = Atom::UNROLLED ? STEPS : 1;
     static_assert(Tile::LDS_BYTES == OPERANDS && LDS_BYTES <= LDS_MOST, "results fit where operands were");
-    // K-blocks of a table.
-    static constexpr uint32_t OF_TABLE = Table::ENTRIES / DEPTH;
-    static_assert(!Tile::UNEVEN && Table::ENTRIES <= S::THREADS && OF_TABLE >= 2,
+    // Rounds of a table, in each of which every K group has a K-block.
+    static constexpr uint32_t OF_TABLE = Table::ENTRIES / (K_GROUPS * DEPTH);
+    static_assert(!Tile::UNEVEN && Table::ENTRIES <= S::THREADS && (K_GROUPS > 1 ? OF_TABLE == 1 : OF_TABLE >= 2),
                   "a thread for each element of a table");
 
     const ConvolutionProblem &p;
@@ -45,25 +51,27 @@ template <class T, class S, Gather GATHER> struct ConvolutionLoop {
     __device__ __forceinline__ LdsBytes table(uint32_t number) const {
         return lds + TABLES + number % 2 * Table::BYTES;
     }
-    __device__ __forceinline__ LdsBytes buffer(uint32_t k_block) const { return lds + k_block % 2 * BUFFER; }
+    __device__ __forceinline__ LdsBytes buffer(uint32_t round) const {
+        return lds + S::k_group() * OF_K_GROUP + round % 2 * BUFFER;
+    }
 
-    __device__ __forceinline__ void load(uint32_t k_block) {
-        LdsBytes of = table(k_block / OF_TABLE);
-        uint32_t first = k_block % OF_TABLE * DEPTH;
+    __device__ __forceinline__ void load(uint32_t round) {
+        LdsBytes of = table(round / OF_TABLE);
+        uint32_t first = (round % OF_TABLE * K_GROUPS + S::k_group()) * DEPTH;
         image.load(p, of, first);
         matrix.load(of, first);
     }
-    __device__ __forceinline__ void stage(uint32_t k_block) {
-        image.stage(buffer(k_block));
-        matrix.stage(buffer(k_block) + Image::Stage::BYTES);
+    __device__ __forceinline__ void stage(uint32_t round) {
+        image.stage(buffer(round));
+        matrix.stage(buffer(round) + Image::Stage::BYTES);
     }
-    __device__ __forceinline__ void multiply(uint32_t k_block) {
+    __device__ __forceinline__ void multiply(uint32_t round) {
         uint32_t lane = lane_id();
         Operand<T, typename Image::Stage, Tile::BLOCKS_M, Atom::ROWS> of_a(tile.row + Atom::a_row(lane),
                                                                            Atom::a_chunk(lane));
         Operand<T, typename Matrix::Stage, Tile::BLOCKS_N, Atom::COLUMNS> of_b(tile.column + Atom::b_column(lane),
                                                                                Atom::b_chunk(lane));
-        LdsBytes stage_a = buffer(k_block), stage_b = stage_a + Image::Stage::BYTES;
+        LdsBytes stage_a = buffer(round), stage_b = stage_a + Image::Stage::BYTES;
 #pragma unroll STEPS_UNROLLED
         for (int step = 0; step < STEPS; step++)
 #pragma unroll
@@ -76,30 +84,61 @@ template <class T, class S, Gather GATHER> struct ConvolutionLoop {
             }
     }
     __device__ __forceinline__ void multiply_all(uint32_t begin, uint32_t end) {
-        uint32_t k_blocks = ceil_div(end - begin, (uint32_t)DEPTH);
-        if (k_blocks == 0) return;
+        uint32_t rounds = ceil_div(end - begin, (uint32_t)(K_GROUPS * DEPTH));
+        if (rounds == 0) return;
+        // The next table, when nobody reads the one before this any more. Of several K groups a table lasts one round,
+        // whose loads are of the table before.
+        auto write_next = [&](uint32_t round) INLINED {
+            if (round % OF_TABLE != 0) return;
+            uint32_t next = round / OF_TABLE + 1;
+            Table::write(table(next), p, phase, begin + next * Table::ENTRIES, end);
+        };
         Table::write(table(0), p, phase, begin, end);
         lds_barrier();
         load(0);
+        if constexpr (K_GROUPS > 1) write_next(0);
         stage(0);
         lds_barrier();
 #pragma unroll 1
-        for (uint32_t k_block = 0; k_block < k_blocks; k_block++) {
-            bool more = k_block + 1 < k_blocks;
+        for (uint32_t round = 0; round < rounds; round++) {
+            bool more = round + 1 < rounds;
             if (more) {
-                load(k_block + 1);
-                // The next table, when nobody reads the one before this any more.
-                if (k_block % OF_TABLE == 0) {
-                    uint32_t next = k_block / OF_TABLE + 1;
-                    Table::write(table(next), p, phase, begin + next * Table::ENTRIES, end);
-                }
+                load(round + 1);
+                write_next(K_GROUPS > 1 ? round + 1 : round);
                 opt_barrier_schedule();
             }
-            multiply(k_block);
+            multiply(round);
             opt_barrier_schedule();
-            if (more) stage(k_block + 1);
+            if (more) stage(round + 1);
             lds_barrier();
         }
+        if constexpr (K_GROUPS > 1) add_k_groups();
+    }
+    // The first K group gets all sums, as lanes have them.
+    __device__ __forceinline__ void add_k_groups() {
+        constexpr int OF_LANE = Tile::BLOCKS_M * Tile::BLOCKS_N * Atom::SUMS;
+        static_assert(K_GROUPS <= 2 && is_same<Sum, float>::value && OF_LANE % 4 == 0 &&
+                          sizeof(tile.sums) == OF_LANE * sizeof(float) && S::THREADS * OF_LANE * 4 <= OPERANDS,
+                      "two K groups' sums of f32, which fit where operands were");
+        auto &own = (float(&)[OF_LANE])tile.sums;
+        using Four = WordVector<4>::type;
+        LdsBytes mine = lds + S::thread() * sizeof(Four);
+        if (S::k_group() > 0) {
+#pragma unroll
+            for (int i = 0; i < OF_LANE; i += 4)
+                lds_store(mine + i * S::THREADS * 4,
+                          bit_cast<Four>(vec<float, 4>{own[i], own[i + 1], own[i + 2], own[i + 3]}));
+        }
+        lds_barrier();
+        if (S::k_group() == 0) {
+#pragma unroll
+            for (int i = 0; i < OF_LANE; i += 4) {
+                auto others = bit_cast<vec<float, 4>>(lds_load<Four>(mine + i * S::THREADS * 4));
+#pragma unroll
+                for (int j = 0; j < 4; j++) own[i + j] += others[j];
+            }
+        }
+        lds_barrier();
     }
 };
 
@@ -178,6 +217,8 @@ __device__ __forceinline__ void store_convolution(const Loop &loop, uint32_t fir
     for (uint32_t i = threadIdx.x; i < S::M; i += S::THREADS)
         if (first_row + i < phase.rows) places[i] = result_offset<uint32_t>(p, phase.row(p, first_row + i));
     lds_barrier();
+    if constexpr (S::K_GROUPS > 1)
+        if (S::k_group() > 0) return;
     auto *strip = (LDS_MEMORY Sum *)(loop.lds + loop.tile.wave * OF_WAVE);
     using Rows = typename ConvolutionStrips<T, Tile, false>::template Within<OF_WAVE>;
     using Columns = typename ConvolutionStrips<T, Tile, true>::template Within<OF_WAVE>;
@@ -193,7 +234,7 @@ __device__ __forceinline__ void store_convolution(const Loop &loop, uint32_t fir
                        });
         return;
     }
-    ConvolutionEpilogue<T> epilogue(p, phase);
+    ConvolutionEpilogue<T, !Loop::IS_GRADIENT> epilogue(p, phase);
     bool vectors = p.store >= STORE_VECTORS_OF_ROWS;
     auto put = [&](auto by_columns, uint32_t row, uint32_t column, LDS_MEMORY Sum *sums) INLINED {
         if (row >= rows || column >= columns) return;
@@ -201,13 +242,13 @@ __device__ __forceinline__ void store_convolution(const Loop &loop, uint32_t fir
         if (vectors) epilogue.template store_all<by_columns.value>(at, first_column + column, sums);
         else epilogue.store(at, first_column + column, *sums);
     };
-    if (p.store % 2 == 0) {
+    if (Loop::IS_GRADIENT || p.store % 2 == 0) {
 #pragma unroll 1
         for (int number = 0; number < Rows::STRIPS; number++)
             Rows::each(loop.tile, strip, number, vectors,
                        [&](uint32_t row, uint32_t column, LDS_MEMORY Sum *sums)
                            INLINED { put(Constant<false>(), row, column, sums); });
-    } else {
+    } else if constexpr (!Loop::IS_GRADIENT) {
 #pragma unroll 1
         for (int number = 0; number < Columns::STRIPS; number++)
             Columns::each(loop.tile, strip, number, vectors,
@@ -216,7 +257,7 @@ __device__ __forceinline__ void store_convolution(const Loop &loop, uint32_t fir
     }
 }
 
-// Grid: x tiles, y splits of k, z groups of each phase. Workgroup: S::THREADS.
+// Grid: x tiles, y splits of k, z groups of each phase. Workgroup: S::THREADS of each K group.
 template <class T, class S, Gather GATHER> __device__ __forceinline__ void convolution_tile(
     const ConvolutionProblem &p) {
     using Loop = ConvolutionLoop<T, S, GATHER>;
@@ -228,6 +269,11 @@ template <class T, class S, Gather GATHER> __device__ __forceinline__ void convo
     typename Loop::Image image(p, phase, first_row, (LdsBytes)lds_array + Loop::ROWS_AT);
     typename Loop::Matrix matrix(p, phase, first_column);
     typename Loop::Tile tile;
+    if constexpr (S::K_GROUPS > 1) {
+        tile.wave = uniform(S::thread() / S::WAVE);
+        tile.row = tile.wave % S::WAVES_M * Loop::Tile::M;
+        tile.column = tile.wave / S::WAVES_M * Loop::Tile::N;
+    }
     Loop loop = {p, phase, (LdsBytes)lds_array, image, matrix, tile};
     uint32_t begin = min_of(split * p.k_per_split, phase.depth);
     uint32_t end = p.splits > 1 ? min_of(begin + p.k_per_split, phase.depth) : phase.depth;

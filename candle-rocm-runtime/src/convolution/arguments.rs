@@ -79,7 +79,7 @@ candle_rocm_kernels::kernel_argument! { CONVOLUTION_PROBLEM,
 unsafe impl DeviceRepr for ConvolutionArguments {}
 
 /// A divisor, which counts 0 as well.
-fn counted(value: usize) -> Divisor {
+pub(super) fn counted(value: usize) -> Divisor {
     Divisor {
         value: value as u32,
         ..Divisor::new(value as u32)

@@ -4,10 +4,11 @@ use candle_rocm_kernels::convolution::{Gather, DEPTHWISE_LAST_PLACES};
 use candle_rocm_kernels::{convolution, CONVOLUTION};
 
 use super::arguments::ConvolutionArguments;
-use super::description::{Convolution, Epilogue, Operands, Operation};
+use super::description::{Activation, Convolution, Epilogue, Operands, Operation};
 use super::halo;
 use super::library;
-use super::plan::{is_within, Kernel};
+use super::lines;
+use super::plan::{is_within, Kernel, MOST_MATRICES};
 use super::product;
 use super::transpose::Transpose;
 use crate::base::error::{Error, Result};
@@ -21,8 +22,6 @@ use crate::stream::queue::Stream;
 
 /// Workgroups for a compute unit of the kernels that go on in steps of their grid.
 const WORKGROUPS_PER_UNIT: u64 = 16;
-/// What every GPU takes in a grid's third dimension.
-pub(super) const MOST_MATRICES: u64 = 65_535;
 
 /// All that a plan depends on beside the GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,7 +52,7 @@ plan_cache!(
 /// The addresses are those of device memory that holds the tensors as described; the result overlaps no operand.
 ///
 /// # Errors
-/// [`Convolution::check`]'s; a bias for a gradient of weights; more groups than a launch takes; the module is not embedded for
+/// [`Convolution::check`]'s; a bias or an activation for a gradient of weights; more groups than a launch takes; the module is not embedded for
 /// this device; HIP refuses the launch; there is no memory for partial sums. Each names the convolution.
 pub unsafe fn convolve(
     stream: &Stream,
@@ -74,9 +73,7 @@ pub unsafe fn convolve(
             ]
             .map(is_aligned),
         };
-        if of.operation == Operation::Weights && epilogue.bias.is_some() {
-            return Err(Error::invalid("a gradient of weights has no bias"));
-        }
+        check_epilogue(of, epilogue)?;
         let device = stream.context().device();
         if PLANS.get(device, &key).is_none() {
             of.check()?;
@@ -95,6 +92,17 @@ pub unsafe fn convolve(
         own()
     };
     give().map_err(|error: Error| error.context(of))
+}
+
+/// Sums of a gradient of weights are taken as they are.
+fn check_epilogue(of: &Convolution, epilogue: &Epilogue) -> Result<()> {
+    let is_plain = epilogue.bias.is_none() && epilogue.activation == Activation::None;
+    match of.operation == Operation::Weights && !is_plain {
+        false => Ok(()),
+        true => Err(Error::invalid(
+            "a gradient of weights has no bias and no activation",
+        )),
+    }
 }
 
 /// A checked convolution by our own kernels: as a product, or by the plan for it.
@@ -133,6 +141,7 @@ pub unsafe fn convolve_by(
     kernel: Kernel,
 ) -> Result<()> {
     of.check()?;
+    check_epilogue(of, epilogue)?;
     if of.is_empty() {
         return Ok(());
     }
@@ -208,7 +217,30 @@ fn grid(
             (arguments.splits, arguments.k_per_split) = (splits, k_per_split);
             tiled(&shape, arguments, gpu, (threads, splits))?
         }
-        Kernel::Halo { shape, .. } => tiled(&shape, arguments, gpu, (threads, 1))?,
+        Kernel::Halo { shape, .. } | Kernel::Sliced { shape } => {
+            tiled(&shape, arguments, gpu, (threads, 1))?
+        }
+        Kernel::Lines {
+            lines: of,
+            splits,
+            k_per_split,
+        } => {
+            lines::tell(arguments);
+            (arguments.splits, arguments.k_per_split) = (splits, k_per_split);
+            tiled(&of.shape, arguments, gpu, (threads, splits))?
+        }
+        Kernel::DepthwiseWeights {
+            splits,
+            k_per_split,
+            ..
+        } => {
+            lines::tell(arguments);
+            (arguments.splits, arguments.k_per_split) = (splits, k_per_split);
+            LaunchConfig {
+                grid_dim: (1, splits, matrices as u32),
+                ..line(1, threads)
+            }
+        }
         Kernel::Direct => {
             let phases = matrices / u64::from(arguments.groups.value.max(1));
             LaunchConfig {
@@ -266,7 +298,9 @@ fn prepare(
     let best = || Kernel::new(of, &arguments, gpu, is_within(of));
     let kernel = kernel.unwrap_or_else(best);
     let transpose = match kernel {
-        Kernel::Tile { .. } if gather == Gather::Elements => Transpose::of(stream, of, vector)?,
+        Kernel::Tile { .. } | Kernel::Sliced { .. } if gather == Gather::Elements => {
+            Transpose::of(stream, of, vector)?
+        }
         Kernel::Halo { .. } if halo::weights(&arguments).is_none() => {
             Transpose::of(stream, of, vector)?
         }
@@ -285,7 +319,7 @@ fn prepare(
     }
     let (name, threads) = kernel.name(of.dtype, gather);
     let matrices = arguments.matrices();
-    let is_tile = matches!(kernel, Kernel::Tile { .. } | Kernel::Halo { .. });
+    let is_tile = kernel.shape().is_some();
     if is_tile && matrices > MOST_MATRICES {
         return Err(Error::unsupported(format!(
             "{matrices} groups and phases of strides are more than the {MOST_MATRICES} of a launch"

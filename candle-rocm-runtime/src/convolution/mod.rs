@@ -7,6 +7,7 @@
 //! | as kernels are told it | `arguments` |
 //! | which kernel, in how many splits of k | [`plan`] |
 //! | which of them are 3 x 3 taps that share pixels | `halo` |
+//! | which gradients of weights are read along lines | `lines` |
 //! | the launch | [`convolve`] |
 //! | MIOpen in our kernels' place, where it is chosen | [`library`] |
 //! | Candle's launches of transposed convolutions | `transposed` |
@@ -17,6 +18,7 @@ pub mod description;
 mod halo;
 mod launch;
 pub mod library;
+mod lines;
 pub mod plan;
 mod product;
 mod transpose;

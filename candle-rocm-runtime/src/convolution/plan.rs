@@ -1,13 +1,16 @@
 //! Which kernel makes a convolution, and in how many splits of k.
 
-use candle_rocm_kernels::convolution::{self, Gather, HaloWeights, Shape, MOST_BYTES, THREADS};
+use candle_rocm_kernels::convolution::{
+    self, Gather, HaloWeights, LinesShape, Shape, LINE_CHUNK, MOST_BYTES, THREADS,
+};
 use candle_rocm_kernels::matmul::Dtype;
-use candle_rocm_kernels::split::{Split, Splits};
+use candle_rocm_kernels::split::{filling, Split, Splits};
 use rocm_gpus::costs;
 
 use super::arguments::ConvolutionArguments;
-use super::description::{Convolution, Operation};
+use super::description::{Convolution, Epilogue, Operands, Operation};
 use super::halo;
+use super::lines;
 use super::transpose::Transpose;
 use crate::plan::gpu::Gpu;
 use crate::plan::roofline::{memory_cycles, overlapped, Roofline};
@@ -15,8 +18,12 @@ use crate::plan::roofline::{memory_cycles, overlapped, Roofline};
 /// Multiply-adds of an element of the result below which a product's tile would be filled by nothing: groups of so few
 /// channels have the kernel without products.
 const FEW_CHANNELS: usize = 4;
+/// What every GPU takes in a grid's third dimension.
+pub(super) const MOST_MATRICES: u64 = 65_535;
 /// Bytes of partial sums: a gradient of weights takes no more workspace.
 pub const MOST_WORKSPACE: u64 = 64 << 20;
+/// Workgroups for each compute unit of kernels along lines, at most, if their splits have that many.
+const MOST_ROUNDS: u64 = 4;
 /// Splits of k that are tried.
 const SPLITS: [u64; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 
@@ -32,6 +39,11 @@ pub enum Kernel {
         /// Elements of k in each but the last.
         k_per_split: u32,
     },
+    /// Tiles of which halves of the wavefronts make every second K-block each, where few are to be made.
+    Sliced {
+        /// The tile.
+        shape: Shape,
+    },
     /// Tiles of 3 x 3 taps, of which a K-block has all, for each line of which each pixel is read once.
     Halo {
         /// The tile.
@@ -40,6 +52,15 @@ pub enum Kernel {
         unit: u32,
         /// How the kernel reads weights, transposed or as they are.
         weights: HaloWeights,
+    },
+    /// Gradients of weights, of which both operands are read along lines.
+    Lines {
+        /// The tile, and how lines are read.
+        lines: LinesShape,
+        /// Splits of k.
+        splits: u32,
+        /// Places of k in each but the last.
+        k_per_split: u32,
     },
     /// An element a work-item.
     Direct,
@@ -57,7 +78,43 @@ pub enum Kernel {
         /// Between places of the image, along both.
         stride: u32,
     },
+    /// Gradients of the weights of groups of one channel: a line of taps a work-item.
+    DepthwiseWeights {
+        /// Along each of two axes.
+        taps: u32,
+        /// Between places of the image, along x.
+        stride: u32,
+        /// Splits of k.
+        splits: u32,
+        /// Places of k in each but the last.
+        k_per_split: u32,
+    },
 }
+
+/// What a workgroup holds and reads.
+#[derive(Clone, Copy)]
+struct Work {
+    shape: Shape,
+    splits: u32,
+    k_per_split: u32,
+    /// Bytes of LDS.
+    lds: u32,
+    /// Cycles from a load of a K-block to its use.
+    latency: f64,
+    /// Reads of single elements, or of vectors, for each element of k.
+    reads: f64,
+    /// Registers of all its work-items, where these are what few workgroups have; else 0.
+    registers: u64,
+}
+
+/// How a gradient of the weights of groups of one channel divides k: each work-item shall have some chunks.
+const DEPTHWISE_SPLIT: Split = Split {
+    step: LINE_CHUNK as u64,
+    least_steps: 256,
+    most: SPLITS[SPLITS.len() - 1],
+};
+/// Its workgroups for each compute unit, if k has as many splits.
+const DEPTHWISE_ROUNDS: u64 = 8;
 
 /// How a gradient of weights divides k.
 fn split(dtype: Dtype) -> Split {
@@ -78,7 +135,9 @@ impl Kernel {
     ) -> Self {
         let [inputs, outputs] = of.of_group();
         let is_gradient_of_weights = of.operation == Operation::Weights;
-        if let Some(depthwise) = depthwise(of, arguments, gpu).filter(|_| is_within) {
+        let of_one =
+            depthwise(of, arguments, gpu).or_else(|| depthwise_weights(of, arguments, gpu));
+        if let Some(depthwise) = of_one.filter(|_| is_within) {
             return depthwise;
         }
         if !is_gradient_of_weights && of.groups > 1 && inputs.max(outputs) < FEW_CHANNELS {
@@ -89,7 +148,8 @@ impl Kernel {
         let has_halo = all.iter().any(|kernel| matches!(kernel, Self::Halo { .. }));
         let is_candidate = |kernel: &Self| !has_halo || matches!(kernel, Self::Halo { .. });
         let all = all.into_iter().filter(is_candidate);
-        let timed = all.map(|kernel| (kernel, kernel.cycles(of.dtype, arguments, gpu)));
+        let gather = gather_of(of, arguments);
+        let timed = all.map(|kernel| (kernel, kernel.cycles(of, arguments, gather, gpu)));
         let best = timed.min_by(|(_, one), (_, other)| one.total_cmp(other));
         best.map_or(Self::Direct, |(kernel, _)| kernel)
     }
@@ -103,46 +163,60 @@ impl Kernel {
     ) -> Vec<Self> {
         let mut all = vec![Self::Direct];
         all.extend(depthwise(of, arguments, gpu).filter(|_| is_within));
+        all.extend(depthwise_weights(of, arguments, gpu).filter(|_| is_within));
         // Tiles do not go backwards in memory.
         let is_backwards =
             of.operation == Operation::Data && of.axes.iter().any(|axis| axis.is_flipped);
         if is_within && !is_backwards {
-            for shape in convolution::shapes(gpu.processor, of.dtype) {
-                let of_shape = SPLITS
-                    .iter()
-                    .map_while(|wanted| Self::with(of, arguments, shape, *wanted));
-                all.extend(of_shape);
+            let gather = gather_of(of, arguments);
+            let shapes = convolution::shapes(gpu.processor, of.dtype);
+            for shape in shapes.filter(|shape| convolution::is_made(shape.tile, gather)) {
+                let depth = arguments.depth.into();
+                let most = Self::most_splits(of, arguments, depth);
+                let wanted = SPLITS.iter().take_while(|wanted| **wanted <= most);
+                all.extend(wanted.map(|wanted| {
+                    let Splits { count, elements } = split(of.dtype).into_splits(depth, *wanted);
+                    Self::Tile {
+                        shape,
+                        splits: count as u32,
+                        k_per_split: elements as u32,
+                    }
+                }));
             }
+            if gather == Gather::Masked && of.operation != Operation::Weights {
+                let shapes = convolution::sliced_shapes(gpu.processor, of.dtype);
+                all.extend(shapes.map(|shape| Self::Sliced { shape }));
+            }
+            all.extend(along_lines(of, arguments, gpu));
             all.extend(halos(of, arguments, gpu));
         }
         all
     }
 
-    /// Tiles with k in about so many splits; `None` if there cannot be as many.
-    fn with(
-        of: &Convolution,
-        arguments: &ConvolutionArguments,
-        shape: Shape,
-        wanted: u64,
-    ) -> Option<Self> {
-        let depth = u64::from(arguments.depth);
+    /// Most splits of so many elements of k.
+    fn most_splits(of: &Convolution, arguments: &ConvolutionArguments, depth: u64) -> u64 {
         let split = split(of.dtype);
-        let most = match of.operation {
+        match of.operation {
             Operation::Weights => {
                 let bytes = u128::from(plane(arguments)) * u128::from(sum_bytes(of.dtype));
                 split.most_within(depth, bytes, MOST_WORKSPACE).max(1)
             }
             Operation::Forward | Operation::Data => 1,
-        };
-        if wanted > most {
-            return None;
         }
-        let Splits { count, elements } = split.into_splits(depth, wanted);
-        Some(Self::Tile {
-            shape,
-            splits: count as u32,
-            k_per_split: elements as u32,
-        })
+    }
+
+    /// The tile that a workgroup makes, if it makes one.
+    pub(super) fn shape(&self) -> Option<&Shape> {
+        match self {
+            Self::Tile { shape, .. } | Self::Halo { shape, .. } | Self::Sliced { shape } => {
+                Some(shape)
+            }
+            Self::Lines { lines, .. } => Some(&lines.shape),
+            Self::Direct
+            | Self::Depthwise { .. }
+            | Self::DepthwiseLast { .. }
+            | Self::DepthwiseWeights { .. } => None,
+        }
     }
 
     /// Tiles along rows and along columns.
@@ -156,32 +230,103 @@ impl Kernel {
     /// Bytes of partial sums.
     pub(super) fn workspace(&self, dtype: Dtype, arguments: &ConvolutionArguments) -> u64 {
         match self {
-            Self::Tile { splits, .. } if *splits > 1 => {
+            Self::Tile { splits, .. }
+            | Self::Lines { splits, .. }
+            | Self::DepthwiseWeights { splits, .. }
+                if *splits > 1 =>
+            {
                 u64::from(*splits) * plane(arguments) * sum_bytes(dtype)
             }
             _ => 0,
         }
     }
 
-    /// The estimated cycles, which only rank plans: a K-block takes what its multiply-adds do, or what the cache passes.
-    fn cycles(&self, dtype: Dtype, arguments: &ConvolutionArguments, gpu: Gpu) -> f64 {
-        let (shape, splits, k_per_split, lds) = match self {
+    /// What a workgroup of it holds and reads.
+    fn work(
+        &self,
+        of: &Convolution,
+        arguments: &ConvolutionArguments,
+        gather: Gather,
+    ) -> Option<Work> {
+        let shape = *self.shape()?;
+        let bytes = of.dtype.bytes();
+        let (rows, columns) = (shape.tile.rows, shape.tile.columns);
+        let vector = f64::from(16 / bytes);
+        let (of_rows, of_columns) = (f64::from(rows), f64::from(columns));
+        // By elements or by vectors.
+        let reads = match gather {
+            Gather::Vectors => (of_rows + of_columns) / vector,
+            Gather::Masked | Gather::Compared => of_rows + of_columns / vector,
+            Gather::Elements | Gather::AlongK => of_rows + of_columns,
+        };
+        let all = Work {
+            shape,
+            splits: 1,
+            k_per_split: arguments.depth,
+            lds: 0,
+            latency: costs::LATENCY.value,
+            reads: 0.0,
+            registers: 0,
+        };
+        // Two buffers of a K-block.
+        let gathered = Work {
+            lds: 2 * (rows + columns) * bytes * shape.depth * 5 / 4,
+            latency: match gather {
+                Gather::Vectors => costs::LATENCY.value,
+                _ => costs::GATHER_LATENCY.value,
+            },
+            reads,
+            ..all
+        };
+        Some(match self {
             Self::Tile {
-                shape,
                 splits,
                 k_per_split,
-            } => {
-                let of_k = (shape.tile.rows + shape.tile.columns) * dtype.bytes();
-                (shape, *splits, *k_per_split, 2 * of_k * shape.depth * 5 / 4)
-            }
+                ..
+            } => Work {
+                splits: *splits,
+                k_per_split: (*k_per_split).min(arguments.depth),
+                ..gathered
+            },
+            Self::Sliced { .. } => gathered,
             // What halo.cuh has in LDS: pixels, weights, and where results begin.
-            Self::Halo { shape, .. } => {
-                let image = 32 * convolution::halo_places(shape.tile.rows);
-                let lds = image + 378 * shape.tile.columns + 4 * shape.tile.rows;
-                (shape, 1, arguments.depth, lds)
-            }
-            _ => return f64::INFINITY,
+            Self::Halo { .. } => Work {
+                lds: 32 * convolution::halo_places(rows) + 378 * columns + 4 * rows,
+                ..all
+            },
+            Self::Lines {
+                lines,
+                splits,
+                k_per_split,
+            } => Work {
+                splits: *splits,
+                k_per_split: (*k_per_split).min(lines::depth(arguments)?),
+                lds: (rows + columns) * bytes * shape.depth * 5 / 4,
+                reads: f64::from(rows / lines.taps + columns) / f64::from(lines.unit),
+                // Sums, and half as much again as they are.
+                registers: u64::from(rows * columns) * 5 / 2,
+                ..all
+            },
+            Self::Direct
+            | Self::Depthwise { .. }
+            | Self::DepthwiseLast { .. }
+            | Self::DepthwiseWeights { .. } => return None,
+        })
+    }
+
+    /// The estimated cycles, which only rank plans: a K-block takes what its multiply-adds do, or what the cache passes, or what
+    /// its reads of single elements take.
+    fn cycles(
+        &self,
+        of: &Convolution,
+        arguments: &ConvolutionArguments,
+        gather: Gather,
+        gpu: Gpu,
+    ) -> f64 {
+        let Some(work) = self.work(of, arguments, gather) else {
+            return f64::INFINITY;
         };
+        let (shape, splits, dtype) = (&work.shape, work.splits, of.dtype);
         let unit = gpu.unit();
         let rates = match dtype {
             Dtype::F16 => [unit.matrix.f16, unit.vector.f16],
@@ -192,21 +337,23 @@ impl Kernel {
         let rate = f64::from(rates[0].max(rates[1]).max(1));
         let (rows, columns) = (f64::from(shape.tile.rows), f64::from(shape.tile.columns));
         let bytes = f64::from(dtype.bytes());
-        let of_k = overlapped(
-            rows * columns / rate,
-            (rows + columns) * bytes / costs::CACHE_RATE.value,
-        );
+        let passed = (rows + columns) * bytes / costs::CACHE_RATE.value;
+        let read = work.reads / costs::ELEMENT_RATE.value;
+        let of_k = overlapped(rows * columns / rate, passed.max(read));
         let [tiles_m, tiles_n] = Self::tiles(shape, arguments);
-        let resident = (unit.lds / u64::from(lds))
+        let of_registers = unit.registers.checked_div(work.registers);
+        let resident = (unit.lds / u64::from(work.lds))
             .min(unit.threads / u64::from(shape.threads) / 2)
+            .min(of_registers.unwrap_or(u64::MAX))
             .max(1);
         let sums = plane(arguments) as f64 * sum_bytes(dtype) as f64;
-        let depth = f64::from(k_per_split.min(arguments.depth)).max(1.0);
+        let depth = f64::from(work.k_per_split).max(1.0);
         let launch = Roofline {
             workgroups: tiles_m * tiles_n * arguments.matrices() * u64::from(splits),
             units: gpu.units(),
             resident,
-            whole_rounds: false,
+            // One buffer in LDS: a workgroup that is alone waits as long as another would compute.
+            whole_rounds: matches!(self, Self::Lines { .. }),
             first: 0.0,
             memory: memory_cycles(sums, gpu.units() as f64),
             reduction: match splits {
@@ -217,7 +364,7 @@ impl Kernel {
                 }
             },
         };
-        let latency = costs::LATENCY.value * depth / f64::from(shape.depth);
+        let latency = work.latency * depth / f64::from(shape.depth);
         launch
             .time(|workgroups| (workgroups as f64 * of_k * depth).max(latency) + costs::ENDS.value)
     }
@@ -229,6 +376,7 @@ impl Kernel {
                 convolution::kernel_name(dtype, shape.tile, gather),
                 shape.threads,
             ),
+            Self::Sliced { shape } => (convolution::sliced_name(dtype, shape.tile), shape.threads),
             Self::Halo {
                 shape,
                 unit,
@@ -237,16 +385,39 @@ impl Kernel {
                 convolution::halo_name(dtype, shape.tile, *unit, *weights),
                 shape.threads,
             ),
+            Self::Lines { lines, .. } => {
+                (convolution::lines_name(dtype, lines), lines.shape.threads)
+            }
             Self::Direct => (convolution::direct_name(dtype), THREADS),
             Self::Depthwise { taps, stride } => {
                 (convolution::depthwise_name(dtype, *taps, *stride), THREADS)
             }
+            Self::DepthwiseWeights { taps, stride, .. } => (
+                convolution::depthwise_weights_name(dtype, *taps, *stride),
+                THREADS,
+            ),
             Self::DepthwiseLast { taps, stride } => (
                 convolution::depthwise_last_name(dtype, *taps, *stride),
                 THREADS,
             ),
         }
     }
+}
+
+/// How tiles read their operands, after the transposition of weights where there is one.
+fn gather_of(of: &Convolution, arguments: &ConvolutionArguments) -> Gather {
+    let vector = u64::from(16 / of.dtype.bytes());
+    let gather = { *arguments }.choose_gather(vector);
+    if gather != Gather::Elements || !Transpose::is_possible(of, vector) {
+        return gather;
+    }
+    let there = Operands {
+        inputs: arguments.result,
+        weights: 0,
+        outputs: arguments.image,
+    };
+    let turned = Transpose::turned(of);
+    ConvolutionArguments::new(&turned, &there, &Epilogue::default()).choose_gather(vector)
 }
 
 /// The tiles of 3 x 3 taps that can make it.
@@ -270,6 +441,34 @@ fn halos(of: &Convolution, arguments: &ConvolutionArguments, gpu: Gpu) -> Vec<Ke
             weights,
         })
         .collect()
+}
+
+/// Those along lines that can make it, with the most neighbours at once that it has.
+fn along_lines(of: &Convolution, arguments: &ConvolutionArguments, gpu: Gpu) -> Vec<Kernel> {
+    if of.operation != Operation::Weights {
+        return Vec::new();
+    }
+    let all = convolution::lines_shapes(gpu.processor, of.dtype);
+    let taken: Vec<_> = all.filter(|of| lines::takes(arguments, of)).collect();
+    let depth = u64::from(lines::depth(arguments).unwrap_or_default());
+    let most = Kernel::most_splits(of, arguments, depth);
+    let with_splits = |lines: LinesShape| {
+        // As many as fill all units some times.
+        let [m, n] = Kernel::tiles(&lines.shape, arguments);
+        let tiles = (m * n * arguments.matrices()).max(1);
+        (1..=MOST_ROUNDS).map(move |rounds| {
+            let wanted = (gpu.units() * rounds / tiles).clamp(1, most);
+            let Splits { count, elements } = split(of.dtype).into_splits(depth, wanted);
+            Kernel::Lines {
+                lines,
+                splits: count as u32,
+                k_per_split: elements as u32,
+            }
+        })
+    };
+    let mut all: Vec<_> = taken.into_iter().flat_map(with_splits).collect();
+    all.dedup();
+    all
 }
 
 /// The kernel for groups of one channel, where there is one: lines of image and result follow one another, or channels do.
@@ -316,6 +515,35 @@ fn depthwise(of: &Convolution, arguments: &ConvolutionArguments, gpu: Gpu) -> Op
         && distances.iter().all(|distance| distance % vector == 0)
         && addresses.iter().all(|address| address.is_multiple_of(16));
     is_last.then_some(Kernel::DepthwiseLast { taps, stride })
+}
+
+/// Likewise of a gradient of the weights, of lines that follow one another.
+fn depthwise_weights(
+    of: &Convolution,
+    arguments: &ConvolutionArguments,
+    gpu: Gpu,
+) -> Option<Kernel> {
+    let (z, y, x) = (&arguments.z, &arguments.y, &arguments.x);
+    let (taps, stride) = (x.rows.value, u32::try_from(x.k_step).ok()?);
+    let is_one = of.operation == Operation::Weights && of.groups > 1 && of.of_group() == [1, 1];
+    let is_flat = [z.rows.value, z.taps.value] == [1, 1] && z.size == 1 && z.first == 0;
+    let are_lines = [x.image, x.matrix, x.row_step.into()] == [1; 3];
+    let exists = convolution::is_depthwise(gpu.processor, of.dtype, taps, stride);
+    let depth = lines::depth(arguments).filter(|depth| *depth < 1 << 31)?;
+    let groups = u64::from(arguments.groups.value);
+    if !(is_one && is_flat && are_lines && exists && y.rows.value == taps) || groups > MOST_MATRICES
+    {
+        return None;
+    }
+    let most = DEPTHWISE_SPLIT.most(depth.into());
+    let wanted = filling(gpu.units() * DEPTHWISE_ROUNDS, groups, most);
+    let Splits { count, elements } = DEPTHWISE_SPLIT.into_splits(depth.into(), wanted);
+    Some(Kernel::DepthwiseWeights {
+        taps,
+        stride,
+        splits: count as u32,
+        k_per_split: elements as u32,
+    })
 }
 
 /// Elements of the result, in all groups.

@@ -5,7 +5,8 @@ use std::ffi::c_void;
 use candle_rocm_kernels::convolution::Transposed;
 
 use super::description::{Axis, Convolution, Epilogue, Operands, Operation, Strides};
-use super::launch::{convolve, MOST_MATRICES};
+use super::launch::convolve;
+use super::plan::MOST_MATRICES;
 use crate::base::error::Result;
 use crate::stream::queue::Stream;
 
