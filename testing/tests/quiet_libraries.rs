@@ -29,8 +29,8 @@ const MAY: &[(&str, &str)] = &[
         "the table that CANDLE_ROCM_PROFILE=1 asks for",
     ),
     (
-        "benches/worker/src/lib.rs",
-        "the worker itself, whose answers are lines of its standard output",
+        "benches/worker",
+        "a program, which another runs in its own process",
     ),
     (
         "benches/card/src/child.rs",

@@ -34,7 +34,11 @@ fn main() -> Result<()> {
         }
     }
     for causal in [false, true] {
-        let op = if causal { "attention_causal" } else { "attention" };
+        let op = if causal {
+            "attention_causal"
+        } else {
+            "attention"
+        };
         let case = Case::device(op, "bf16", &[1, 32, 8192, 128]);
         let shape = Attention {
             pass: Pass::Forward,
@@ -48,7 +52,11 @@ fn main() -> Result<()> {
         let (_, time) = attention::time(&mut device, &shape)?;
         add(case.to_string(), time.microseconds)?;
     }
-    for (op, name, weights) in [("softmax", "softmax", 0), ("rms_norm", "rmsnorm", 1), ("layer_norm", "layernorm", 2)] {
+    for (op, name, weights) in [
+        ("softmax", "softmax", 0),
+        ("rms_norm", "rmsnorm", 1),
+        ("layer_norm", "layernorm", 2),
+    ] {
         // 65,536 rows, as the report has.
         let case = Case::device(op, "f16", &[65_536, 1024]);
         let timed = time_rows(&mut device, RowKernel { name, weights }, 1024)?;
@@ -56,9 +64,16 @@ fn main() -> Result<()> {
     }
     let [small, large] = MODELS;
     let four = Model { layers: 4, ..large };
-    for (name, model) in [("llama-1b", small), ("llama-8b-4-layers", four), ("llama-8b", large)] {
+    for (name, model) in [
+        ("llama-1b", small),
+        ("llama-8b-4-layers", four),
+        ("llama-8b", large),
+    ] {
         let steps = token(&gpus, &mut device, &model, KEYS)?;
-        let us = steps.iter().map(|step| step.timed.time.microseconds * f64::from(step.launches)).sum();
+        let us = steps
+            .iter()
+            .map(|step| step.timed.time.microseconds * f64::from(step.launches))
+            .sum();
         add(format!("{name} f16"), us)?;
     }
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/predicted.tsv");
@@ -69,7 +84,9 @@ fn main() -> Result<()> {
 fn products() -> Vec<Case> {
     let square = |(dtype, size)| Case::device("linear", dtype, &[1, size, size, size]);
     let roofline = [("bf16", 8192), ("f16", 8192), ("f32", 4096), ("f64", 4096)].map(square);
-    let quick = cases::all().into_iter().filter(|entry| entry.group == Group::Products && entry.quick);
+    let quick = cases::all()
+        .into_iter()
+        .filter(|entry| entry.group == Group::Products && entry.quick);
     let all = roofline.into_iter().chain(quick.map(|entry| entry.case));
     all.filter(|case| case.op == "linear").collect()
 }

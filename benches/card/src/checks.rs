@@ -95,7 +95,7 @@ fn events(device: &Device) -> Result<Item> {
     let stream = device.as_rocm_device()?.cuda_stream();
     let event = || stream.context().new_event(Some(CU_EVENT_DEFAULT));
     let (start, middle, end) = (event()?, event()?, event()?);
-    let x = square(device, 257, 1)?;
+    let x = square(device, 129, 1)?;
     chain(&x)?;
     device.synchronize()?;
     let began = Instant::now();

@@ -43,10 +43,10 @@ fn card(device: Option<&Device>) -> Result<Item> {
     let (free, total) = gpu.memory()?;
     let release = runtime.release();
     let release = release
-        .map(|release| release.to_string())
+        .map(|release| format!(" {release}"))
         .unwrap_or_default();
     let line = format!(
-        "{} ({}), {} compute units, wavefronts of {}, {:.1} of {:.1} GiB free; {} {release} at {}",
+        "{} ({}), {} compute units, wavefronts of {}, {:.1} of {:.1} GiB free; {}{release} at {}",
         info.name,
         info.arch_full,
         info.compute_units,
@@ -66,7 +66,7 @@ fn card(device: Option<&Device>) -> Result<Item> {
         .with("free", free as u64)
         .with("runtime", runtime.kind().to_string())
         .with("library", runtime.library())
-        .with("release", release))
+        .with("release", release.trim()))
 }
 
 fn gib(bytes: usize) -> f64 {

@@ -32,7 +32,7 @@ struct Run {
     /// Go on with a file: what is in it is not looked at again.
     #[arg(long, value_name = "FILE")]
     resume: Option<PathBuf>,
-    /// Look at these parts alone: facts, results, checks, roofline, speeds.
+    /// Look at these parts alone, and at the facts: facts, results, checks, roofline, speeds.
     #[arg(long, value_name = "PART", value_delimiter = ',')]
     only: Vec<Part>,
     /// Look at less: a minute in place of ten.
@@ -182,7 +182,10 @@ fn run(run: Run) -> Result<ExitCode> {
     };
     let all = Part::ALL.into_iter();
     let mut late = false;
-    for part in all.filter(|part| run.only.is_empty() || run.only.contains(part)) {
+    // Figures say nothing without the card that they are of.
+    let is_wanted =
+        |part: &Part| run.only.is_empty() || run.only.contains(part) || *part == Part::Facts;
+    for part in all.filter(is_wanted) {
         let bar = bar(part);
         let patience = Duration::from_secs(run.patience);
         let ended = supervise::part(part, &asked, patience, &mut record, &bar)?;

@@ -6,7 +6,9 @@ use anyhow::{bail, Result};
 use bench_worker::Worker;
 use candle_core::Device;
 use candle_rocm_backend::{DeviceExt as _, RocmDeviceExt as _};
-use candle_rocm_bench_protocol::{Answer, Case, Kind, Request, Settings};
+use candle_rocm_bench_protocol::{
+    Answer, Case, DeviceTimes, HostTimes, Kind, ModelSpeeds, Request, Settings,
+};
 use candle_rocm_benches::statistics::median;
 use candle_rocm_card_record::page::rounded;
 use candle_rocm_card_record::{Item, State};
@@ -98,87 +100,92 @@ pub fn told(
     predicted: Option<f64>,
 ) -> Result<Item> {
     let mut item = match answer {
-        Answer::Device(times) => {
-            let us = median(&times.samples_us);
-            let mut item = Item::new(name, State::Ok, format!("{} us", rounded(us)))
-                .with("value", us)
-                .with("unit", "us");
-            if times.flops > 0 {
-                let tflop_s = times.flops as f64 / us / 1e6;
-                item.line += &format!(", {} TFLOP/s", rounded(tflop_s));
-                item = item.with("tflop_s", tflop_s);
-            }
-            let gb_s = times.bytes as f64 / us / 1e3;
-            if times.flops == 0 {
-                item.line += &format!(", {} GB/s", rounded(gb_s));
-            }
-            item = item.with("gb_s", gb_s);
-            if let (Some(copy), 0) = (copy_gb_s, times.flops) {
-                item.line += &format!(", {:.0} % of a copy", 100. * gb_s / copy);
-                item = item.with("share", gb_s / copy);
-            }
-            if times.starved {
-                item.line += ", with some of the host's time";
-            }
-            if let Some(wrong) = &times.wrong {
-                item.state = State::Wrong;
-                item.line = wrong.clone();
-            }
-            item
-        }
-        Answer::Host(times) => {
-            let [enqueued, finished] = [&times.enqueue_us, &times.finished_us].map(|us| median(us));
-            let line = format!(
-                "{} us to enqueue, {} with the GPU's end",
-                rounded(enqueued),
-                rounded(finished)
-            );
-            Item::new(name, State::Ok, line)
-                .with("value", enqueued)
-                .with("unit", "us")
-                .with("finished_us", finished)
-        }
-        Answer::Model(speeds) => {
-            let [prefill, decode] = [&speeds.prefill, &speeds.decode].map(|all| median(all));
-            let line = format!(
-                "{} tokens/s of a prompt, {} decoded",
-                rounded(prefill),
-                rounded(decode)
-            );
-            let state = if speeds.repeatable {
-                State::Ok
-            } else {
-                State::Wrong
-            };
-            let line = match state {
-                State::Ok => line,
-                _ => format!("other tokens in another run; {line}"),
-            };
-            Item::new(name, state, line)
-                .with("value", decode)
-                .with("unit", "tokens/s")
-                .with("prompt", prefill)
-        }
+        Answer::Device(times) => of_device(name, times, copy_gb_s),
+        Answer::Host(times) => of_host(name, times),
+        Answer::Model(speeds) => of_model(name, speeds),
         Answer::Error(error) => bail!("{error}"),
         Answer::Absent => bail!("the worker has no such case"),
         Answer::Hello { .. } | Answer::Network(_) => bail!("the worker answered something else"),
     };
     if let Some(us) = predicted {
-        let in_unit = match item.text("unit") {
-            Some("tokens/s") => 1e6 / us,
+        let unit = item.text("unit").unwrap_or_default().to_owned();
+        let in_unit = match unit.as_str() {
+            TOKENS => 1e6 / us,
             _ => us,
         };
-        let unit = item.text("unit").unwrap_or_default().to_owned();
         item.line += &format!("; predicted {} {unit}", rounded(in_unit));
         item = item.with("predicted", in_unit);
     }
     Ok(item)
 }
 
+/// The unit of models' speeds.
+const TOKENS: &str = "tokens/s";
+
+fn of_device(name: &str, times: &DeviceTimes, copy_gb_s: Option<f64>) -> Item {
+    let us = median(&times.samples_us);
+    let mut item = Item::new(name, State::Ok, format!("{} us", rounded(us)))
+        .with("value", us)
+        .with("unit", "us");
+    let gb_s = times.bytes as f64 / us / 1e3;
+    item = item.with("gb_s", gb_s);
+    if times.flops > 0 {
+        let tflop_s = times.flops as f64 / us / 1e6;
+        item.line += &format!(", {} TFLOP/s", rounded(tflop_s));
+        item = item.with("tflop_s", tflop_s);
+    } else {
+        item.line += &format!(", {} GB/s", rounded(gb_s));
+        if let Some(copy) = copy_gb_s {
+            item.line += &format!(", {:.0} % of a copy", 100. * gb_s / copy);
+            item = item.with("share", gb_s / copy);
+        }
+    }
+    if times.starved {
+        item.line += ", with some of the host's time";
+    }
+    if let Some(wrong) = &times.wrong {
+        item.state = State::Wrong;
+        item.line = wrong.clone();
+    }
+    item
+}
+
+fn of_host(name: &str, times: &HostTimes) -> Item {
+    let [enqueued, finished] = [&times.enqueue_us, &times.finished_us].map(|us| median(us));
+    let [shown, with_end] = [enqueued, finished].map(rounded);
+    Item::new(
+        name,
+        State::Ok,
+        format!("{shown} us to enqueue, {with_end} with the GPU's end"),
+    )
+    .with("value", enqueued)
+    .with("unit", "us")
+    .with("finished_us", finished)
+}
+
+fn of_model(name: &str, speeds: &ModelSpeeds) -> Item {
+    let [prefill, decode] = [&speeds.prefill, &speeds.decode].map(|all| median(all));
+    let line = format!(
+        "{} tokens/s of a prompt, {} decoded",
+        rounded(prefill),
+        rounded(decode)
+    );
+    let item = match speeds.repeatable {
+        true => Item::new(name, State::Ok, line),
+        false => Item::new(
+            name,
+            State::Wrong,
+            format!("other tokens in another run; {line}"),
+        ),
+    };
+    item.with("value", decode)
+        .with("unit", TOKENS)
+        .with("prompt", prefill)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use candle_rocm_bench_protocol::{DeviceTimes, ModelSpeeds};
 
     #[test]
     fn figures_stand_beside_predictions() {
