@@ -87,11 +87,13 @@ fn groups(rows: usize) -> [usize; 3] {
     [rows, 0, rows / 3 + 1]
 }
 
+/// Rows filled up to where the next group begins.
+fn aligned(rows: usize) -> usize {
+    rows.div_ceil(RowGroups::ALIGNMENT) * RowGroups::ALIGNMENT
+}
+
 pub(super) fn grouped(ladders: &mut Ladders) {
-    let rows_of = |size: usize| -> usize {
-        let aligned = |rows: usize| rows.div_ceil(RowGroups::ALIGNMENT) * RowGroups::ALIGNMENT;
-        groups(size).into_iter().map(aligned).sum()
-    };
+    let rows_of = |size: usize| -> usize { groups(size).into_iter().map(aligned).sum() };
     // The sizes' own tensor says the size to what runs.
     let inputs = move |size: usize| {
         let sizes = Tensor::zeros(size, DType::U8, &candle_core::Device::Cpu)?;
@@ -107,7 +109,12 @@ pub(super) fn grouped(ladders: &mut Ladders) {
     };
     ladders.add(Kind { top: 131, ..EXACT }, "bf16", inputs, |x| {
         let sizes = RowGroups::from_sizes(&groups(x[2].elem_count()), x[0].device())?;
-        grouped::m_grouped_gemm_nt_contiguous(&x[0], &x[1], &sizes)
+        let all = grouped::m_grouped_gemm_nt_contiguous(&x[0], &x[1], &sizes)?;
+        // What stands between the groups' rows is undefined.
+        let [first, _, last] = groups(x[2].elem_count());
+        let [first, last] =
+            [(0, first), (aligned(first), last)].map(|(at, rows)| all.narrow(0, at, rows));
+        Tensor::cat(&[first?, last?], 0)
     });
 }
 
