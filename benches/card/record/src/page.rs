@@ -21,6 +21,7 @@ pub fn page(cards: &[Named]) -> String {
     trouble(&mut page, cards);
     facts(&mut page, cards);
     results(&mut page, cards);
+    checks(&mut page, cards);
     figures(&mut page, cards, Part::Roofline, "What the cards can do");
     figures(&mut page, cards, Part::Speeds, "Operators and models");
     page
@@ -135,6 +136,13 @@ fn results(page: &mut String, cards: &[Named]) {
             State::Ok => counts,
             state => format!("{} {counts}", state.word()),
         }
+    });
+}
+
+fn checks(page: &mut String, cards: &[Named]) {
+    page.push_str("## Checks\n\n");
+    table(page, cards, Part::Checks, |item| {
+        format!("{}: {}", item.state.word(), item.line)
     });
 }
 
