@@ -35,7 +35,7 @@ impl Worker {
     pub fn start(name: &str, program: &Path, environment: &[(String, String)]) -> Result<Self> {
         let mut command = Command::new(program);
         command.envs(environment.iter().map(|(key, value)| (key, value)));
-        Self::spawn(name, &mut command)
+        Self::of(name, &mut command)
     }
 
     /// Starts PyTorch's worker with a Python that has PyTorch.
@@ -43,10 +43,14 @@ impl Worker {
     /// # Errors
     /// As [`Self::start`].
     pub fn start_torch(python: &OsStr) -> Result<Self> {
-        Self::spawn("torch", Command::new(python).arg("-c").arg(TORCH))
+        Self::of("torch", Command::new(python).arg("-c").arg(TORCH))
     }
 
-    fn spawn(name: &str, command: &mut Command) -> Result<Self> {
+    /// Starts a command.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn of(name: &str, command: &mut Command) -> Result<Self> {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -28,6 +28,14 @@ const MAY: &[(&str, &str)] = &[
         "candle-rocm-runtime/src/profile/at_exit.rs",
         "the table that CANDLE_ROCM_PROFILE=1 asks for",
     ),
+    (
+        "benches/worker",
+        "a program, which another runs in its own process",
+    ),
+    (
+        "benches/card/src/child.rs",
+        "part of a program, whose processes tell each other what they find",
+    ),
     ("examples", "part of programs, whose output it is"),
     ("testing", "part of tests, whose output it is"),
 ];

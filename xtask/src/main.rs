@@ -3,6 +3,7 @@
 //! `cargo xtask demo` writes a story and five sums on an emulated AMD GPU; `cargo xtask test` runs
 //! every test. Both first install what the machine lacks, and say so.
 
+mod cards;
 mod cargo;
 mod checks;
 mod conformance;
@@ -48,6 +49,8 @@ enum Command {
     Demo(demo::Args),
     /// Say what is wrong with this machine's driver, GPUs, permissions, libraries, compiler and caches, and what to do.
     Doctor(doctor::Args),
+    /// Make a page of files that candle-rocm-card wrote: results, and measured beside predicted times.
+    Cards(cards::Args),
     /// Run the kernels' tests under the emulator's checks: races, values that nothing wrote, missing waits, drawn orders,
     /// caches that are not coherent.
     Checks(checks::Args),
@@ -78,6 +81,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::Setup => setup::ensure_toolchain().map(|_| ())?,
         Command::Demo(args) => demo::run(&args)?,
         Command::Doctor(args) => return doctor::run(&args),
+        Command::Cards(args) => cards::run(&args)?,
         Command::Checks(args) => checks::run(&args)?,
         Command::Conformance(args) => conformance::run(&args)?,
         Command::Coverage(args) => coverage::run(&args)?,

@@ -12,7 +12,7 @@ use candle_rocm_bench_protocol::Settings;
 
 use crate::data::Block;
 
-/// The first GPU.
+/// The GPU.
 pub struct Gpu {
     /// For tensors.
     pub device: Device,
@@ -45,9 +45,8 @@ pub struct Span {
 }
 
 impl Gpu {
-    /// Opens it.
-    pub fn open() -> Result<Self> {
-        let device = Device::new_cuda(0)?;
+    /// With the inputs of all cases on it.
+    pub fn on(device: Device) -> Result<Self> {
         let cuda = device.as_cuda_device()?.clone();
         Ok(Self {
             block: Block::new(&device)?,

@@ -30,7 +30,7 @@ struct Size {
     tied: bool,
 }
 
-/// Llama 3.2's 1B, Llama 3's 8B, and one for tests.
+/// Llama 3.2's 1B, Llama 3's 8B, four layers of the latter for small memories, and one for tests.
 const SIZES: &[Size] = &[
     Size {
         name: "llama-1b",
@@ -47,6 +47,16 @@ const SIZES: &[Size] = &[
         hidden: 4096,
         inner: 14_336,
         layers: 32,
+        heads: 32,
+        kv_heads: 8,
+        vocabulary: 128_256,
+        tied: false,
+    },
+    Size {
+        name: "llama-8b-4-layers",
+        hidden: 4096,
+        inner: 14_336,
+        layers: 4,
         heads: 32,
         kv_heads: 8,
         vocabulary: 128_256,

@@ -18,7 +18,8 @@ pub enum Input {
 }
 
 impl Input {
-    fn tensor(&self) -> &Tensor {
+    /// The tensor.
+    pub fn tensor(&self) -> &Tensor {
         match self {
             Input::Number(tensor) | Input::Fixed(tensor) => tensor,
         }

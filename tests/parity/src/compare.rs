@@ -128,9 +128,12 @@ fn kind(error: &str) -> String {
 }
 
 /// A difference in shares of the allowed one, and where it is.
-struct Difference {
-    share: f64,
-    place: usize,
+#[derive(Clone, Copy, Debug)]
+pub struct Difference {
+    /// 1 is as much as is allowed.
+    pub share: f64,
+    /// The element's place.
+    pub place: usize,
 }
 
 fn hold(
@@ -174,11 +177,31 @@ fn hold(
     (held, result)
 }
 
-/// The largest difference; a NaN against a number is infinitely far.
 fn difference(
     case: &Case,
     reference: &Numbers,
     found: &Array,
+) -> std::result::Result<Difference, String> {
+    let tolerance = match found.dtype.is_float() {
+        true => of(case, found.dtype)?,
+        // Integers are equal.
+        false => Tolerance {
+            element: 0.0,
+            largest: 0.0,
+            inside: 0.0,
+        },
+    };
+    beside(reference, found, tolerance)
+}
+
+/// The largest difference; a NaN against a number is infinitely far.
+///
+/// # Errors
+/// The results have different numbers of elements, or one has floats and the other integers.
+pub fn beside(
+    reference: &Numbers,
+    found: &Array,
+    tolerance: Tolerance,
 ) -> std::result::Result<Difference, String> {
     let count = found.numbers().len();
     if reference.len() != count {
@@ -200,7 +223,6 @@ fn difference(
             }
         }
         (Numbers::Floats(reference), Numbers::Floats(numbers)) => {
-            let tolerance = of(case, found.dtype)?;
             let finite = reference.iter().filter(|x| x.is_finite());
             let largest = finite.fold(0f64, |largest, x| largest.max(x.abs()));
             for (place, (&a, &b)) in reference.iter().zip(&numbers).enumerate() {

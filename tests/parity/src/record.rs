@@ -6,6 +6,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use candle_core::{DType, Device, Tensor};
 
 use crate::case::Case;
+use crate::numbers::Numbers;
 use crate::recording::{Outcome, Recording};
 
 /// Which program this is and on what it runs.
@@ -53,6 +54,11 @@ pub fn record(cases: &[Case], device: &Device, recording: &mut Recording) -> any
 /// One case's result on a device.
 pub fn run(case: &Case, device: &Device) -> Outcome {
     caught(|| case.on(device))
+}
+
+/// The CPU's result of the same numbers in f64 or i64, or why it has none.
+pub fn truth(case: &Case) -> Result<Numbers, String> {
+    caught(|| case.truth())
 }
 
 /// The result, or the error's text; a panic in Candle's host code is an error.
