@@ -44,6 +44,9 @@ impl Ladder {
 pub trait Operator: Fn(&[Tensor]) -> Result<Tensor> + Send + Sync + Copy + 'static {}
 impl<F: Fn(&[Tensor]) -> Result<Tensor> + Send + Sync + Copy + 'static> Operator for F {}
 
+/// What a case's result is held to, where it is not the operator on the CPU.
+pub type Truth = fn(&[Tensor]) -> Result<Tensor>;
+
 /// Ladders as families add them.
 #[derive(Default)]
 pub struct Ladders(pub Vec<Ladder>);
@@ -81,7 +84,7 @@ impl Ladders {
         name: impl Into<String>,
         inputs: impl Fn(usize) -> Result<Vec<Input>> + 'static,
         run: impl Operator,
-        truth: Option<fn(&[Tensor]) -> Result<Tensor>>,
+        truth: Option<Truth>,
     ) {
         let name = name.into();
         let of_case = name.clone();

@@ -112,7 +112,7 @@ impl Table {
 
 fn digits(text: &str) -> Result<Vec<Digest>> {
     ensure!(
-        text.is_ascii() && text.len() % 4 == 0,
+        text.is_ascii() && text.len().is_multiple_of(4),
         "no digests of four digits each"
     );
     let of = |at: usize| u16::from_str_radix(&text[at..at + 4], 16);

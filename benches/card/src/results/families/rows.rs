@@ -4,7 +4,7 @@ use candle_core::{DType, Result, Tensor};
 use candle_rocm_backend::ops::{self, Activation, CrossEntropyOptions};
 use parity::numbers::WIDE_FLOATS;
 
-use crate::results::ladder::{any, indices, Kind, Ladders};
+use crate::results::ladder::{any, indices, Kind, Ladders, Truth};
 use crate::results::lawful::TRANSCENDENTAL;
 
 /// Longer than a workgroup's registers hold.
@@ -43,7 +43,7 @@ pub(super) fn norms(ladders: &mut Ladders) {
             move |size: usize| Ok(vec![any(dtype, 74, &[2, 6, size])?, any(dtype, 75, &[6])?]);
         let kind = Kind { top: 2051, ..KIND };
         // There are no norms of groups in f64.
-        let truth: fn(&[Tensor]) -> Result<Tensor> = |x| {
+        let truth: Truth = |x| {
             let [x, weight] = [&x[0], &x[1]].map(|x| x.to_dtype(DType::F32));
             ops::group_norm(&x?, 2, &weight?, None, 1e-5)
         };
