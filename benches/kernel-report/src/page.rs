@@ -82,19 +82,23 @@ as many bytes would fill if they lay together and began a line.
 pub struct Claim {
     /// The kernel of the plan, as compiled.
     pub report: Report,
-    /// What its first [`SLICE`] columns of k executed.
+    /// What it executed.
     pub executed: products::Figures,
 }
 
-/// Look at bf16 4096 x 4096 x 4096 with these operations on A and B.
+/// The first [`SLICE`] columns of k of bf16 4096 x 4096 x 4096 with these operations on A and B.
+pub fn claimed(ops: [Transpose; 2]) -> Shape {
+    Shape::new(GemmDtype::BF16, LARGE, ops).sliced(SLICE)
+}
+
+/// Look at [`claimed`], or a part of it.
 ///
 /// # Errors
 /// The architecture is not embedded, or the launch fails.
-pub fn claim(gpus: &Gpus, arch: &str, ops: [Transpose; 2]) -> Result<Claim> {
+pub fn claim(gpus: &Gpus, arch: &str, shape: &Shape) -> Result<Claim> {
     let mut kernels = Kernels::new(arch);
-    let shape = Shape::new(GemmDtype::BF16, LARGE, ops).sliced(SLICE);
     let executed = gpus
-        .run(arch, &mut kernels, &shape)?
+        .run(arch, &mut kernels, shape)?
         .with_context(|| format!("no kernel multiplies bf16 on {arch}"))?;
     let name = &executed.kernel;
     let report = kernels.report(products::module(name), name)?;
@@ -623,7 +627,7 @@ fn claims(archs: &[String], gpus: &Gpus) -> Result<String> {
     ]);
     let of_each = |arch| OPERATIONS.map(|ops| (arch, ops));
     for (arch, ops) in archs.iter().flat_map(of_each) {
-        let Claim { report, executed } = claim(gpus, arch, ops)?;
+        let Claim { report, executed } = claim(gpus, arch, &claimed(ops))?;
         let in_loop = executed.in_loop.context("a product has a loop")?;
         table.row(&[
             arch.clone(),

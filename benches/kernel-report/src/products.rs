@@ -32,6 +32,9 @@ pub struct Shape {
     pub ops: [Transpose; 2],
     /// Columns of A that are multiplied, of those that the plan is made for: the rest would do the same again.
     pub slice: usize,
+    /// So many rows and columns of C are computed, of those that the plan is made for, or all: the other workgroups would do
+    /// the same.
+    pub corner: Option<usize>,
 }
 
 /// A linear layer's operations in Candle: both matrices have k together.
@@ -56,12 +59,21 @@ impl Shape {
             k,
             ops,
             slice: k,
+            corner: None,
         }
     }
 
     /// The first split of k, by the plan of the whole.
     pub fn sliced(self, slice: usize) -> Shape {
         Shape { slice, ..self }
+    }
+
+    /// So many of the first rows and columns of C, by the plan of the whole.
+    pub fn cornered(self, corner: usize) -> Shape {
+        Shape {
+            corner: Some(corner),
+            ..self
+        }
     }
 
     fn problem(&self, a: u64, b: u64, c: u64) -> GemmProblem {
@@ -185,6 +197,9 @@ impl Gpus {
                 );
                 plan.product.k = shape.slice as u64;
                 plan.k_per_split = shape.slice as u32;
+            }
+            if let Some(corner) = shape.corner {
+                [plan.product.m, plan.product.n] = [corner as u64; 2];
             }
             let done = work(stream, &plan)?;
             stream.synchronize()?;
