@@ -24,12 +24,12 @@ const RECORDED: [(&str, [u64; 6]); 6] = [
     (
         "convolution",
         [
-            0x732c8069272a7b57,
-            0xa221bfc68ee080fc,
-            0x66120f2e0af35277,
-            0x3de2afef632981b4,
-            0x1bfd8f4a9459b3f0,
-            0x0ed9089a15fb236d,
+            0x5aff1a1fb451b8b6,
+            0xcad744306f29aacc,
+            0x5c5bf1e2f3e931a6,
+            0x1c367f6ca5879682,
+            0x62f41c179cdfa7d1,
+            0x6f8e6589fe5acbb3,
         ],
     ),
     (
