@@ -22,7 +22,7 @@ template <int UNIT> struct LineVector {
     __device__ __forceinline__ void read(const GatheredMemory &memory, uint32_t offset, uint32_t count) {
 #pragma unroll
         for (int i = 0; i < READS; i++) {
-            uint32_t from = i * UNIT < count ? offset + i * UNIT * 2 : GatheredMemory::NOWHERE;
+            uint32_t at = i * UNIT, from = at < count ? offset + at * 2 : GatheredMemory::NOWHERE;
             if constexpr (UNIT == 8) {
                 auto words = memory.read_128(from);
 #pragma unroll
