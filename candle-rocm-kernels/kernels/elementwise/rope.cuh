@@ -58,20 +58,32 @@ __device__ __forceinline__ void rope_i(const T *__restrict__ src, const T *__res
         for (size_t i = global_thread() * WIDTH; i < pairs; i += global_threads() * WIDTH) {
             uint32_t pair = (uint32_t)i, cs = pair % half_td;
             if (stride_b > 0) cs += pair / (stride_b / 2) * half_td;
-            auto x = read_global<vec<T, 2 * WIDTH>>(src + i * 2);
             V x0, x1;
+            // A pair alone may begin at any element.
+            if constexpr (WIDTH == 1) {
+                x0[0] = src[i * 2];
+                x1[0] = src[i * 2 + 1];
+            } else {
+                auto x = read_global<vec<T, 2 * WIDTH>>(src + i * 2);
 #pragma unroll
-            for (int k = 0; k < WIDTH; k++) {
-                x0[k] = x[2 * k];
-                x1[k] = x[2 * k + 1];
+                for (int k = 0; k < WIDTH; k++) {
+                    x0[k] = x[2 * k];
+                    x1[k] = x[2 * k + 1];
+                }
             }
             rotate<WIDTH, T>(x0, x1, read_global<V>(cos + cs), read_global<V>(sin + cs));
+            if constexpr (WIDTH == 1) {
+                dst[i * 2] = x0[0];
+                dst[i * 2 + 1] = x1[0];
+            } else {
+                vec<T, 2 * WIDTH> x;
 #pragma unroll
-            for (int k = 0; k < WIDTH; k++) {
-                x[2 * k] = x0[k];
-                x[2 * k + 1] = x1[k];
+                for (int k = 0; k < WIDTH; k++) {
+                    x[2 * k] = x0[k];
+                    x[2 * k + 1] = x1[k];
+                }
+                store_vec(dst + i * 2, x);
             }
-            store_vec(dst + i * 2, x);
         }
     });
 }

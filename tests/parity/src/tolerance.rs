@@ -200,8 +200,8 @@ pub const ROWS: &[Row] = &[
     row(
         &["qmatmul_via_f16"],
         ALL,
-        Tolerance::new(2., 0., 8192.),
-        "a product in f16, given as f32: one rounding of f16",
+        Tolerance::new(2., 0., 16_384.),
+        "weights, activations and the result are rounded to f16",
     ),
     row(
         &["moe_gemm"],
