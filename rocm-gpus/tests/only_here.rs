@@ -5,10 +5,14 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Files that choose GPUs by name, and what for.
-const CHOOSE: [(&str, &str); 12] = [
+const CHOOSE: [(&str, &str); 13] = [
     (
         "benches/benches/emulator.rs",
         "which the emulator is timed as",
+    ),
+    (
+        "benches/card/examples/predictions.rs",
+        "of which there is a clock, in the order of their use",
     ),
     (
         "benches/kernel-report/src/page.rs",
