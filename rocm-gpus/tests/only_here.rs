@@ -12,7 +12,7 @@ const CHOOSE: [(&str, &str); 13] = [
     ),
     (
         "benches/card/examples/predictions.rs",
-        "of which there is a clock, in the order of their use",
+        "which the clock predicts for the card",
     ),
     (
         "benches/kernel-report/src/page.rs",

@@ -23,22 +23,37 @@ impl Weights {
     }
 }
 
-/// The numbers of a weight, and what they are multiplied by. Uniform numbers from -1 to 1 have a variance of 1/3.
-fn distribution(name: &str, dims: &[usize]) -> (Range, f64) {
+/// Uniform numbers, what they are multiplied by, and what is added.
+struct Distribution {
+    range: Range,
+    scale: f64,
+    offset: f64,
+}
+
+/// The numbers of a weight. Those from -1 to 1 have a variance of 1/3.
+fn distribution(name: &str, dims: &[usize]) -> Distribution {
     let last = name.rsplit('.').next().unwrap_or_default();
-    match (last, dims) {
-        // A channel's length where weights are normalised; variances and factors of norms.
-        ("weight_g", _) => (Range::Positive, 2.),
-        ("running_var", _) | ("weight", [_]) => (Range::Positive, 1.),
+    let (range, scale, offset) = match (last, dims) {
+        // A channel's length where weights are normalised.
+        ("weight_g", _) => (Range::Positive, 2., 0.),
+        // One near 0 would make its channel the only one that counts, and beyond f16 after some layers.
+        ("running_var", _) => (Range::Positive, 1., 0.5),
+        // Factors of norms.
+        ("weight", [_]) => (Range::Positive, 1., 0.),
         // Biases and means.
-        (_, [_]) => (Range::Signed, 0.1),
-        (_, [_, columns]) => (Range::Signed, (3. / *columns as f64).sqrt()),
+        (_, [_]) => (Range::Signed, 0.1, 0.),
+        (_, [_, columns]) => (Range::Signed, (3. / *columns as f64).sqrt(), 0.),
         // What follows a convolution halves the variance.
         (_, [_, taps @ ..]) => {
             let count: usize = taps.iter().product();
-            (Range::Signed, (6. / count as f64).sqrt())
+            (Range::Signed, (6. / count as f64).sqrt(), 0.)
         }
-        (_, []) => (Range::Signed, 1.),
+        (_, []) => (Range::Signed, 1., 0.),
+    };
+    Distribution {
+        range,
+        scale,
+        offset,
     }
 }
 
@@ -51,11 +66,15 @@ impl SimpleBackend for Weights {
         dtype: DType,
         _: &Device,
     ) -> Result<Tensor> {
-        let (range, scale) = distribution(name, shape.dims());
+        let of = distribution(name, shape.dims());
         let seed = seed_of(name);
         let weight = self
             .block
-            .tensor(shape, self.rounded_to, range, seed, scale)?;
+            .tensor(shape, self.rounded_to, of.range, seed, of.scale)?;
+        let weight = match of.offset {
+            0. => weight,
+            offset => (weight + offset)?,
+        };
         weight.to_dtype(dtype)
     }
 
