@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_kept() {
         let mut record = record(100, State::Ok);
-        for (_, items) in &mut record.parts {
+        for items in record.parts.values_mut() {
             items.last_mut().unwrap().state = State::Fault;
         }
         let text = paste(&record);

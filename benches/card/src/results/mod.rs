@@ -1,8 +1,8 @@
 //! Results beside those that were recorded from the emulator, bit for bit.
 //!
-//! Two lists: the cases of `tests/parity` for all of Candle's operators, in an item for each operator, and [`ladder`]s of
-//! larger sizes for each family of kernels, Candle's and the backend's own ([`families`]). Where a GPU may lawfully have
-//! other bits ([`lawful`]), and where no digests were recorded, results are held to the CPU's in f64.
+//! Two lists: the cases of `tests/parity` for all of Candle's operators, in an item for each operator, and ladders of
+//! larger sizes for each family of kernels, Candle's and the backend's own. Where a GPU may lawfully have
+//! other bits, and where no digests were recorded, results are held to the CPU's in f64.
 
 mod failed;
 mod families;
