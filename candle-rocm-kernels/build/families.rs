@@ -56,6 +56,16 @@ const UNITS: &[(&str, &str)] = &[("Lanes", "true"), ("Matrix", "false")];
 /// Whether there is but the pair of operations by which both operands have k together.
 const OPS: &[(&str, &str)] = &[("all", "false"), ("tn", "true")];
 
+/// A tile of a convolution, by so many wavefronts.
+const TILES: &[Column] = &[
+    word("dtype", DTYPES),
+    number("rows"),
+    number("columns"),
+    number("waves_m"),
+    number("waves_n"),
+    number("stage_bytes"),
+];
+
 const FAMILIES: &[Family] = &[
     Family {
         header: "matmul/matmul_kernels.cuh",
@@ -201,14 +211,7 @@ const FAMILIES: &[Family] = &[
                 list: "CONVOLUTION_KERNELS_",
                 callbacks: (6, 0),
                 row: "Kernel",
-                columns: &[
-                    word("dtype", DTYPES),
-                    number("rows"),
-                    number("columns"),
-                    number("waves_m"),
-                    number("waves_n"),
-                    number("stage_bytes"),
-                ],
+                columns: TILES,
                 sizes: None,
             },
             Table {
@@ -216,14 +219,7 @@ const FAMILIES: &[Family] = &[
                 list: "CONVOLUTION_KERNELS_",
                 callbacks: (6, 1),
                 row: "Kernel",
-                columns: &[
-                    word("dtype", DTYPES),
-                    number("rows"),
-                    number("columns"),
-                    number("waves_m"),
-                    number("waves_n"),
-                    number("stage_bytes"),
-                ],
+                columns: TILES,
                 sizes: None,
             },
             Table {

@@ -71,9 +71,7 @@ pub fn tiles(processor: Processor, pass: Pass) -> Vec<Tile> {
         Pass::BackwardKeys => &BACKWARD_KEYS,
         Pass::BackwardQueries => &BACKWARD_QUERIES,
     };
-    let lanes = processor
-        .architecture()
-        .map_or(32, |of| of.unit().wavefront);
+    let lanes = processor.wavefront();
     let of_shape = |shape: &Shape| Tile {
         elements: shape.elements,
         rows: shape.rows * shape.waves,

@@ -150,13 +150,21 @@ pub struct Shape {
 /// f32 and f64 have them everywhere: matrix units multiply where they take these, else vector units. NVIDIA's GPUs before
 /// compute capability 8.0 have none.
 pub fn shapes(processor: Processor, dtype: Dtype) -> impl Iterator<Item = Shape> {
-    let wavefront = processor
-        .architecture()
-        .map_or(32, |of| of.unit().wavefront);
-    let is_known = processor != Processor::Nvidia(None);
-    let of = move |kernel: &&Kernel| is_known && kernel.dtype == dtype;
-    let kernels = KERNELS.of(processor).iter().filter(of);
+    let wavefront = processor.wavefront();
+    let kernels = of_type(&KERNELS, processor, dtype, |kernel| kernel.dtype);
     kernels.map(move |kernel| kernel.shape(wavefront, 1))
+}
+
+/// The kernels of a list that a processor has for a type.
+fn of_type<T>(
+    list: &'static Lists<T>,
+    processor: Processor,
+    dtype: Dtype,
+    type_of: fn(&T) -> Dtype,
+) -> impl Iterator<Item = &'static T> {
+    let is_known = processor != Processor::Nvidia(None);
+    let kernels = list.of(processor).iter();
+    kernels.filter(move |kernel| is_known && type_of(kernel) == dtype)
 }
 
 /// Groups of wavefronts of the kernels in slices, each of which makes every so many-th K-block of a tile.
@@ -164,12 +172,8 @@ pub const SLICES: u32 = 2;
 
 /// The tiles that a processor has in slices for a type, which read the image masked. All slices have `depth` elements of k together.
 pub fn sliced_shapes(processor: Processor, dtype: Dtype) -> impl Iterator<Item = Shape> {
-    let wavefront = processor
-        .architecture()
-        .map_or(32, |of| of.unit().wavefront);
-    let is_known = processor != Processor::Nvidia(None);
-    let of = move |kernel: &&Kernel| is_known && kernel.dtype == dtype;
-    let kernels = SLICED.of(processor).iter().filter(of);
+    let wavefront = processor.wavefront();
+    let kernels = of_type(&SLICED, processor, dtype, |kernel| kernel.dtype);
     kernels.map(move |kernel| kernel.shape(wavefront, SLICES))
 }
 
@@ -195,12 +199,8 @@ pub fn halo_places(rows: u32) -> u32 {
 
 /// The tiles of these that a processor has for a type, largest first, and how many neighbours of a line they read at once.
 pub fn halo_shapes(processor: Processor, dtype: Dtype) -> impl Iterator<Item = (Shape, u32)> {
-    let wavefront = processor
-        .architecture()
-        .map_or(32, |of| of.unit().wavefront);
-    let is_known = processor != Processor::Nvidia(None);
-    let of = move |kernel: &&Halo| is_known && kernel.dtype == dtype;
-    let kernels = HALO.of(processor).iter().filter(of);
+    let wavefront = processor.wavefront();
+    let kernels = of_type(&HALO, processor, dtype, |kernel| kernel.dtype);
     kernels.map(move |kernel| {
         let shape = Shape {
             tile: Tile {
@@ -252,12 +252,8 @@ pub struct LinesShape {
 
 /// Those that a processor has for a type.
 pub fn lines_shapes(processor: Processor, dtype: Dtype) -> impl Iterator<Item = LinesShape> {
-    let wavefront = processor
-        .architecture()
-        .map_or(32, |of| of.unit().wavefront);
-    let is_known = processor != Processor::Nvidia(None);
-    let of = move |kernel: &&Lines| is_known && kernel.dtype == dtype;
-    let kernels = LINES.of(processor).iter().filter(of);
+    let wavefront = processor.wavefront();
+    let kernels = of_type(&LINES, processor, dtype, |kernel| kernel.dtype);
     kernels.map(move |kernel| LinesShape {
         shape: Shape {
             tile: Tile {

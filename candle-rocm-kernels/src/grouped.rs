@@ -95,9 +95,7 @@ include!(concat!(env!("OUT_DIR"), "/grouped_kernels.rs"));
 
 /// Threads of a workgroup of the tile's kernels, whether rows of A share scales or not. 0 where there is none.
 pub fn threads(processor: Processor, element: Element, tile: Tile) -> u32 {
-    let wavefront = processor
-        .architecture()
-        .map_or(32, |of| of.unit().wavefront);
+    let wavefront = processor.wavefront();
     let of = |kernel: &&Kernel| kernel.operands.0 == element && kernel.tile() == tile;
     let kernel = KERNELS.of(processor).iter().find(of);
     kernel.map_or(0, |kernel| kernel.waves_m * kernel.waves_n * wavefront)

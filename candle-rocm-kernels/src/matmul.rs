@@ -154,9 +154,7 @@ pub fn prefetch_depth(processor: Processor, dtype: Dtype, tile: Tile) -> u32 {
 
 /// Threads of a workgroup of the tile's kernels, which all types have as many of. 0 where there is none.
 pub fn threads(processor: Processor, tile: Tile) -> u32 {
-    let wavefront = processor
-        .architecture()
-        .map_or(32, |of| of.unit().wavefront);
+    let wavefront = processor.wavefront();
     let kernel = of_processor(processor).find(|kernel| kernel.tile() == tile);
     kernel.map_or(0, |kernel| kernel.waves_m * kernel.waves_n * wavefront)
 }

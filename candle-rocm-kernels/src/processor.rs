@@ -32,6 +32,11 @@ impl Processor {
         }
     }
 
+    /// Work-items of a wavefront: 32 of NVIDIA's, and where nothing is known.
+    pub fn wavefront(self) -> u32 {
+        self.architecture().map_or(32, |of| of.unit().wavefront)
+    }
+
     /// What plans know of it, of NVIDIA's.
     pub fn multiprocessor(self) -> Option<Multiprocessor> {
         match self {

@@ -27,15 +27,16 @@ pub struct Package {
     pub folder: PathBuf,
     /// When its tests run.
     tests: Tests,
-    /// For which one GPU is enough, of those that run on each: programs of tests, and tests of a program by what their names
-    /// have, as `program::part`.
-    one_device: Vec<String>,
+    /// For which one GPU is enough, of those that run on each: programs of tests, and tests of a program by a part of their
+    /// names.
+    one_device: Vec<(String, Option<String>)>,
 }
 
 impl Package {
     /// When a program of its tests runs.
     pub fn tests_of(&self, program: &str) -> Tests {
-        match self.one_device.iter().any(|name| name == program) {
+        let whole = |(of, part): &(String, Option<String>)| of == program && part.is_none();
+        match self.one_device.iter().any(whole) {
             true => Tests::OneDevice,
             false => self.tests,
         }
@@ -43,11 +44,9 @@ impl Package {
 
     /// What the names of those of a program's tests have for which one GPU is enough.
     pub fn tests_of_one_device(&self, program: &str) -> Vec<String> {
-        let of_program = |name: &String| {
-            let (of, part) = name.split_once("::")?;
-            (of == program).then(|| part.to_owned())
-        };
-        self.one_device.iter().filter_map(of_program).collect()
+        let all = self.one_device.iter();
+        let of_program = all.filter(|(of, _)| of == program);
+        of_program.filter_map(|(_, part)| part.clone()).collect()
     }
 }
 
@@ -81,15 +80,19 @@ fn package(entry: &Value) -> Result<Package> {
     };
     let one_device = &entry["metadata"]["candle-rocm"]["one-device"];
     let one_device = one_device.as_object().into_iter().flatten();
-    let one_device: Vec<String> = one_device.map(|(program, _)| program.clone()).collect();
+    let one_device: Vec<(String, Option<String>)> = one_device
+        .map(|(named, _)| match named.split_once("::") {
+            Some((program, part)) => (program.to_owned(), Some(part.to_owned())),
+            None => (named.clone(), None),
+        })
+        .collect();
     let targets = entry["targets"].as_array().into_iter().flatten();
     let targets: Vec<&str> = targets
         .filter_map(|target| target["name"].as_str())
         .collect();
-    for named in &one_device {
-        let program = named.split("::").next().unwrap_or(named);
+    for (program, _) in &one_device {
         ensure!(
-            tests == Tests::PerDevice && targets.contains(&program),
+            tests == Tests::PerDevice && targets.contains(&program.as_str()),
             "{name}: `{program}` under `one-device` is no program of tests that run on each GPU"
         );
     }

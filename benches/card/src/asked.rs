@@ -1,6 +1,7 @@
 //! What the program is asked for.
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::str::FromStr;
 
 use anyhow::{bail, Context as _, Result};
@@ -75,6 +76,20 @@ impl std::fmt::Display for Plant {
 }
 
 impl Asked {
+    /// This program, told to do something else on the same GPU.
+    ///
+    /// # Errors
+    /// The running program has no path.
+    pub fn program(&self, arguments: &[&str]) -> Result<Command> {
+        let program = std::env::current_exe().context("the running program has no path")?;
+        let mut command = Command::new(program);
+        command.args(arguments);
+        if let Some(device) = self.device {
+            command.args(["--device", &device.to_string()]);
+        }
+        Ok(command)
+    }
+
     /// What is planted in an item.
     pub fn planted(&self, part: Part, item: &str) -> Option<How> {
         let plant = self.plant.as_ref()?;

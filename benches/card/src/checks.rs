@@ -1,17 +1,18 @@
 //! Graphs, events, streams, copies, memory, threads, processes: a check each.
 
-use std::process::{Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Instant;
 
 use anyhow::{ensure, Context as _, Result};
 use candle_core::cuda_backend::cudarc::driver::sys::CUevent_flags::CU_EVENT_DEFAULT;
 use candle_core::{Device, Tensor};
-use candle_rocm_backend::graph::{self, Input, Step};
+use candle_rocm_backend::graph::{Input, Step};
 use candle_rocm_backend::{DeviceExt as _, RocmDeviceExt as _};
 use candle_rocm_card_record::{Item, State};
+use parity::recording::{hash_of, Array};
 
 use crate::asked::Asked;
-use crate::gpu;
+use crate::gpu::{self, gib};
 use crate::job::Job;
 
 /// What is checked.
@@ -53,8 +54,7 @@ fn square(device: &Device, size: usize, seed: u64) -> Result<Tensor> {
 
 /// A graph whose input is set between launches computes what the same kernels compute one by one.
 fn graphs(device: &Device, runs: u64) -> Result<Item> {
-    if !graph::are_on(device)? {
-        let why = graph::why_off(device).unwrap_or_else(|| format!("{} is 0", graph::VARIABLE));
+    if let Some(why) = gpu::why_graphs_are_off(device)? {
         return Ok(Item::new("", State::Note, why));
     }
     let input = Input::new(&square(device, 65, 0)?)?;
@@ -68,8 +68,7 @@ fn graphs(device: &Device, runs: u64) -> Result<Item> {
     }
     let kernels = step.enqueued().kernels.len();
     let line = format!("{stale} of {runs} launches of {kernels} kernels gave other numbers than the kernels one by one");
-    let state = if stale > 0 { State::Wrong } else { State::Ok };
-    Ok(Item::new("", state, line)
+    Ok(Item::new("", State::of_check(stale == 0), line)
         .with("runs", runs)
         .with("kernels", kernels)
         .with("other", stale))
@@ -84,8 +83,7 @@ fn repeatable(device: &Device, runs: u64) -> Result<Item> {
         other += u64::from(bits(&chain(&x)?)? != first);
     }
     let line = format!("{other} of {runs} runs gave other bits than the first");
-    let state = if other > 0 { State::Wrong } else { State::Ok };
-    Ok(Item::new("", state, line)
+    Ok(Item::new("", State::of_check(other == 0), line)
         .with("runs", runs)
         .with("other", other))
 }
@@ -112,12 +110,10 @@ fn events(device: &Device) -> Result<Item> {
     );
     // The emulator runs work as it is enqueued, so that the host's clock has all of it there, too.
     let fits = first > 0. && both > first && both <= host * 1.05 + 0.1;
-    Ok(
-        Item::new("", if fits { State::Ok } else { State::Wrong }, line)
-            .with("first_ms", first)
-            .with("both_ms", both)
-            .with("host_ms", host),
-    )
+    Ok(Item::new("", State::of_check(fits), line)
+        .with("first_ms", first)
+        .with("both_ms", both)
+        .with("host_ms", host))
 }
 
 /// A stream that waits for another's event sees what that wrote.
@@ -136,23 +132,16 @@ fn streams(device: &Device, asked: &Asked, runs: u64) -> Result<Item> {
         let first = chain(&chain(&x)?)?;
         let event = one.record_event(None)?;
         two.wait(&event)?;
-        // A view of the same memory, used by the other stream's kernels.
-        let second = on(&first, &other)?;
-        let doubled = (second * 2.)?;
+        // Copied and doubled on the other stream.
+        let doubled = (first.to_device(&other)? * 2.)?;
         other.synchronize()?;
         wrong += u64::from(bits(&doubled)? != expected);
     }
     let line =
         format!("{wrong} of {runs} times a stream that waited for another read something else");
-    let state = if wrong > 0 { State::Wrong } else { State::Ok };
-    Ok(Item::new("", state, line)
+    Ok(Item::new("", State::of_check(wrong == 0), line)
         .with("runs", runs)
         .with("wrong", wrong))
-}
-
-/// A copy of a tensor on another stream of the same GPU, made there.
-fn on(x: &Tensor, device: &Device) -> Result<Tensor> {
-    Ok(x.to_device(device)?)
 }
 
 /// Bytes come back from the GPU as they went there, of odd numbers of them too.
@@ -177,12 +166,7 @@ fn copies(device: &Device, asked: &Asked) -> Result<Item> {
         ),
         Some(size) => format!("{size} bytes came back otherwise than they went"),
     };
-    let state = if wrong.is_empty() {
-        State::Ok
-    } else {
-        State::Wrong
-    };
-    Ok(Item::new("", state, line)
+    Ok(Item::new("", State::of_check(wrong.is_empty()), line)
         .with("bytes", most)
         .with("wrong", wrong))
 }
@@ -210,7 +194,6 @@ fn memory(device: &Device, asked: &Asked) -> Result<Item> {
     gpu.release_cached_memory()?;
     let (after, _) = gpu.memory()?;
     let lost = free.saturating_sub(after);
-    let gib = |bytes: usize| bytes as f64 / (1u64 << 30) as f64;
     let line = format!(
         "{:.2} of {:.2} GiB written and read, {wrong} of {count} blocks wrong; {:.3} GiB not given back",
         gib(each * count),
@@ -219,12 +202,10 @@ fn memory(device: &Device, asked: &Asked) -> Result<Item> {
     );
     // Code and the runtime's own memory stay; a block may not.
     let is_well = wrong == 0 && lost < (each / 2).max(256 << 20);
-    Ok(
-        Item::new("", if is_well { State::Ok } else { State::Wrong }, line)
-            .with("bytes", each * count)
-            .with("wrong", wrong)
-            .with("lost", lost),
-    )
+    Ok(Item::new("", State::of_check(is_well), line)
+        .with("bytes", each * count)
+        .with("wrong", wrong)
+        .with("lost", lost))
 }
 
 /// Threads, each with a stream of its own, compute what one computes.
@@ -258,32 +239,26 @@ fn threads(asked: &Asked) -> Result<Item> {
     let all = THREADS as usize * rounds;
     let line =
         format!("{wrong} of {all} results of {THREADS} threads are others than one thread's");
-    let state = if wrong > 0 { State::Wrong } else { State::Ok };
-    Ok(Item::new("", state, line)
+    Ok(Item::new("", State::of_check(wrong == 0), line)
         .with("threads", THREADS)
         .with("wrong", wrong))
 }
 
 /// Two processes at once compute what one computes.
 fn processes(asked: &Asked) -> Result<Item> {
-    let program = std::env::current_exe()?;
-    let start = || {
-        let mut command = Command::new(&program);
-        command.arg("digest");
-        if let Some(device) = asked.device {
-            command.args(["--device", &device.to_string()]);
-        }
+    let start = || -> Result<Child> {
+        let mut command = asked.program(&["digest"])?;
         command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
+            .stderr(Stdio::piped());
+        command.spawn().context("starting a process")
     };
     let expected = digest(asked)?;
     let children = [start(), start()];
     let mut wrong = 0;
     for child in children {
-        let output = child.context("starting a process")?.wait_with_output()?;
+        let output = child?.wait_with_output()?;
         let told = String::from_utf8_lossy(&output.stderr);
         ensure!(
             output.status.success(),
@@ -294,8 +269,7 @@ fn processes(asked: &Asked) -> Result<Item> {
         wrong += usize::from(String::from_utf8_lossy(&output.stdout).trim() != expected);
     }
     let line = format!("{wrong} of 2 processes at once gave other numbers than this one");
-    let state = if wrong > 0 { State::Wrong } else { State::Ok };
-    Ok(Item::new("", state, line).with("wrong", wrong))
+    Ok(Item::new("", State::of_check(wrong == 0), line).with("wrong", wrong))
 }
 
 /// A number made of the bits of many results, for one process to compare with another's.
@@ -304,11 +278,9 @@ fn processes(asked: &Asked) -> Result<Item> {
 /// There is no GPU; Candle's.
 pub fn digest(asked: &Asked) -> Result<String> {
     let device = gpu::open(asked)?;
-    let mut hash = 0xcbf2_9ce4_8422_2325u64;
+    let mut results = Vec::new();
     for seed in 0..4 {
-        for word in bits(&chain(&square(&device, 129, seed)?)?)? {
-            hash = (hash ^ u64::from(word)).wrapping_mul(0x0100_0000_01b3);
-        }
+        results.push(Array::of(&chain(&square(&device, 129, seed)?)?)?);
     }
-    Ok(format!("{hash:016x}"))
+    Ok(format!("{:016x}", hash_of(&results)))
 }

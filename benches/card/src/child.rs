@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{anyhow, Result};
-use candle_core::Device;
 use candle_rocm_card_record::{Item, Part, Record, State};
+use parity::record::{told, works};
 use serde::{Deserialize, Serialize};
 
 use crate::asked::{Asked, How};
@@ -85,15 +85,11 @@ pub fn run(part: Part, asked: &Asked) -> Result<ExitCode> {
         item.name = name;
         let failed = item.state.is_bad();
         say(&Said::Found(item))?;
-        if failed && device.as_ref().is_some_and(is_lost) {
+        if failed && device.as_ref().is_some_and(|device| !works(device)) {
             return Ok(ExitCode::from(LOST));
         }
     }
     Ok(ExitCode::from(DONE))
-}
-
-fn is_lost(device: &Device) -> bool {
-    !gpu::works(device)
 }
 
 fn say(said: &Said) -> Result<()> {
@@ -105,11 +101,7 @@ fn say(said: &Said) -> Result<()> {
 
 /// A panic in Candle's host code is an error of the job.
 fn caught(run: Run) -> Result<Item> {
-    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-        Err(anyhow!("panicked: {}", text.unwrap_or_default()))
-    })
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| Err(anyhow!(told(&*panic))))
 }
 
 fn planted(how: Option<How>) {

@@ -10,6 +10,7 @@ use candle_rocm_backend::{DeviceExt as _, RocmDeviceExt as _};
 use candle_rocm_card_record::{Item, State};
 use rocm_toolchain::topology;
 
+use crate::gpu::gib;
 use crate::job::Job;
 
 /// What is looked at; of a GPU where there is one.
@@ -67,10 +68,6 @@ fn card(device: Option<&Device>) -> Result<Item> {
         .with("runtime", runtime.kind().to_string())
         .with("library", runtime.library())
         .with("release", release.trim()))
-}
-
-fn gib(bytes: usize) -> f64 {
-    bytes as f64 / (1u64 << 30) as f64
 }
 
 /// What `cargo xtask doctor` says of the running program.

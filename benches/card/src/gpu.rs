@@ -1,7 +1,7 @@
 //! The GPU that is looked at.
 
-use candle_core::{Device, Result, Tensor};
-use candle_rocm_backend::{best_device, DeviceExt as _, RocmDeviceExt as _, RuntimeKind};
+use candle_core::{Device, Result};
+use candle_rocm_backend::{best_device, graph, DeviceExt as _, RocmDeviceExt as _, RuntimeKind};
 
 use crate::asked::Asked;
 
@@ -16,18 +16,25 @@ pub fn open(asked: &Asked) -> Result<Device> {
     }
 }
 
-/// Whether the GPU still computes; after some faults every later call is an error.
-pub fn works(device: &Device) -> bool {
-    let sum = || {
-        Tensor::new(&[1f32, 2.], device)?
-            .sum_all()?
-            .to_scalar::<f32>()
-    };
-    sum().is_ok_and(|sum| sum == 3.)
-}
-
 /// Whether it is the emulated one.
 pub fn is_emulated(device: &Device) -> bool {
     let gpu = device.as_rocm_device();
     gpu.is_ok_and(|gpu| gpu.runtime_kind() == RuntimeKind::Emulator)
+}
+
+/// Why nothing can be captured; none where it can be.
+///
+/// # Errors
+/// Graphs cannot be tried.
+pub fn why_graphs_are_off(device: &Device) -> Result<Option<String>> {
+    if graph::are_on(device)? {
+        return Ok(None);
+    }
+    let why = graph::why_off(device).unwrap_or_else(|| format!("{} is 0", graph::VARIABLE));
+    Ok(Some(why))
+}
+
+/// Bytes in GiB.
+pub fn gib(bytes: usize) -> f64 {
+    bytes as f64 / (1u64 << 30) as f64
 }

@@ -99,7 +99,7 @@ pub fn told(
     copy_gb_s: Option<f64>,
     predicted: Option<f64>,
 ) -> Result<Item> {
-    let mut item = match answer {
+    let item = match answer {
         Answer::Device(times) => of_device(name, times, copy_gb_s),
         Answer::Host(times) => of_host(name, times),
         Answer::Model(speeds) => of_model(name, speeds),
@@ -107,16 +107,19 @@ pub fn told(
         Answer::Absent => bail!("the worker has no such case"),
         Answer::Hello { .. } | Answer::Network(_) => bail!("the worker answered something else"),
     };
-    if let Some(us) = predicted {
-        let unit = item.text("unit").unwrap_or_default().to_owned();
-        let in_unit = match unit.as_str() {
-            TOKENS => 1e6 / us,
-            _ => us,
-        };
-        item.line += &format!("; predicted {} {unit}", rounded(in_unit));
-        item = item.with("predicted", in_unit);
-    }
-    Ok(item)
+    Ok(match (predicted, item.text("unit")) {
+        (Some(us), Some(TOKENS)) => beside(item, 1e6 / us),
+        (Some(us), _) => beside(item, us),
+        (None, _) => item,
+    })
+}
+
+/// A figure beside a prediction in its unit.
+pub fn beside(mut item: Item, predicted: f64) -> Item {
+    let unit = item.text("unit").unwrap_or_default();
+    let told = format!("; predicted {} {unit}", rounded(predicted));
+    item.line += &told;
+    item.with("predicted", predicted)
 }
 
 /// The unit of models' speeds.

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use candle_core::Device;
-use candle_rocm_backend::graph::{self, Input, Step};
+use candle_rocm_backend::graph::{Input, Step};
 use candle_rocm_backend::DeviceExt as _;
 use candle_rocm_bench_protocol::{Answer, Case, Kind};
 use candle_rocm_benches::statistics::median;
@@ -15,8 +15,9 @@ use candle_rocm_card_record::page::rounded;
 use candle_rocm_card_record::{Item, State};
 
 use crate::asked::Asked;
+use crate::gpu;
 use crate::job::Job;
-use crate::measure::{predicted, Bench};
+use crate::measure::{self, predicted, Bench};
 
 /// The item that others are a share of.
 pub const COPY: &str = "copy";
@@ -77,13 +78,10 @@ fn figure(value: f64, unit: &str, more: String) -> Item {
 
 /// A figure whose prediction is a time for as much.
 fn beside(item: Item, bench: &Bench, case: &Case, of_us: impl Fn(f64) -> f64) -> Item {
-    let Some(us) = predicted(&case.to_string(), &bench.arch) else {
-        return item;
-    };
-    let value = of_us(us);
-    let unit = item.text("unit").unwrap_or_default().to_owned();
-    let line = format!("{}; predicted {} {unit}", item.line, rounded(value));
-    Item { line, ..item }.with("predicted", value)
+    match predicted(&case.to_string(), &bench.arch) {
+        Some(us) => measure::beside(item, of_us(us)),
+        None => item,
+    }
 }
 
 fn memory(bench: &Bench, op: &str) -> Result<Item> {
@@ -141,8 +139,7 @@ fn launch(bench: &Bench) -> Result<Item> {
 const KERNELS: usize = 100;
 
 fn launch_in_graph(device: &Device, asked: &Asked) -> Result<Item> {
-    if !graph::are_on(device)? {
-        let why = graph::why_off(device).unwrap_or_else(|| format!("{} is 0", graph::VARIABLE));
+    if let Some(why) = gpu::why_graphs_are_off(device)? {
         return Ok(Item::new("", State::Note, why));
     }
     let launches = if asked.short { 2 } else { 50 };

@@ -1,7 +1,6 @@
 //! Operators, products by each that can make them, attention, models.
 
 use std::collections::HashSet;
-use std::process::Command;
 use std::rc::Rc;
 
 use anyhow::{Context as _, Result};
@@ -130,12 +129,8 @@ fn models(device: &Device, is_emulated: bool, asked: &Asked) -> Result<Vec<Case>
 
 /// The products by one of those that can make them, in a process of its own, which decides at its first.
 fn by(way: &str, products: &[Case], settings: Settings, asked: &Asked) -> Result<Item> {
-    let mut command = Command::new(std::env::current_exe()?);
-    command.arg("worker").env(GEMM, way);
-    if let Some(device) = asked.device {
-        command.args(["--device", &device.to_string()]);
-    }
-    let mut worker = Worker::of(way, &mut command)?;
+    let mut command = asked.program(&["worker"])?;
+    let mut worker = Worker::of(way, command.env(GEMM, way))?;
     let mut item = Item::new("", State::Ok, "");
     let mut told = Vec::new();
     for case in products {

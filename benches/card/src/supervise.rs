@@ -115,16 +115,10 @@ pub fn part(
 
 /// This program, looking at a part.
 fn command(part: Part, asked: &Asked) -> Result<Command> {
-    let program = std::env::current_exe().context("the running program has no path")?;
-    let mut command = Command::new(program);
-    command
-        .args(["child", part.name(), "--out"])
-        .arg(&asked.out);
+    let mut command = asked.program(&["child", part.name()])?;
+    command.arg("--out").arg(&asked.out);
     if asked.short {
         command.arg("--short");
-    }
-    if let Some(device) = asked.device {
-        command.args(["--device", &device.to_string()]);
     }
     if let Some(until) = asked.until {
         command.args(["--until", &until.to_string()]);

@@ -51,6 +51,13 @@
     CONVOLUTION_DEPTHWISE(DEPTHWISE, f32)       \
     CONVOLUTION_DEPTHWISE(DEPTHWISE, f16)       \
     CONVOLUTION_DEPTHWISE(DEPTHWISE, bf16)
+#define CONVOLUTION_SMALL(X, SLICED) \
+    X(f16, 64, 64, 2, 2, 64)         \
+    X(bf16, 64, 64, 2, 2, 64)        \
+    X(f32, 64, 64, 2, 2, 64)         \
+    X(f64, 64, 64, 2, 2, 64)         \
+    SLICED(f16, 64, 64, 2, 2, 64)    \
+    SLICED(bf16, 64, 64, 2, 2, 64)
 #define CONVOLUTION_LINES(LINES, TYPE, STAGE_BYTES) \
     LINES(TYPE, 192, 64, 2, 2, STAGE_BYTES, 3, 8)   \
     LINES(TYPE, 192, 64, 2, 2, STAGE_BYTES, 3, 2)   \
@@ -60,12 +67,7 @@
     X(f16, 128, 128, 2, 2, 32)                                  \
     X(bf16, 128, 128, 2, 2, 32)                                 \
     X(f32, 128, 128, 2, 2, 32)                                  \
-    X(f16, 64, 64, 2, 2, 64)                                    \
-    X(bf16, 64, 64, 2, 2, 64)                                   \
-    X(f32, 64, 64, 2, 2, 64)                                    \
-    X(f64, 64, 64, 2, 2, 64)                                    \
-    SLICED(f16, 64, 64, 2, 2, 64)                               \
-    SLICED(bf16, 64, 64, 2, 2, 64)                              \
+    CONVOLUTION_SMALL(X, SLICED)                                \
     CONVOLUTION_LINES(LINES, f16, 64)                           \
     CONVOLUTION_LINES(LINES, bf16, 64)                          \
     CONVOLUTION_EACH(EACH, DEPTHWISE, HALO)
@@ -73,12 +75,7 @@
     X(f16, 128, 128, 4, 2, 64)                                  \
     X(bf16, 128, 128, 4, 2, 64)                                 \
     X(f32, 128, 128, 2, 4, 64)                                  \
-    X(f16, 64, 64, 2, 2, 64)                                    \
-    X(bf16, 64, 64, 2, 2, 64)                                   \
-    X(f32, 64, 64, 2, 2, 64)                                    \
-    X(f64, 64, 64, 2, 2, 64)                                    \
-    SLICED(f16, 64, 64, 2, 2, 64)                               \
-    SLICED(bf16, 64, 64, 2, 2, 64)                              \
+    CONVOLUTION_SMALL(X, SLICED)                                \
     CONVOLUTION_LINES(LINES, f16, 128)                          \
     CONVOLUTION_LINES(LINES, bf16, 128)                         \
     CONVOLUTION_EACH(EACH, DEPTHWISE, HALO)

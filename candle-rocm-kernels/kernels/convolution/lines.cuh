@@ -13,32 +13,19 @@
 #include "convolution/tile.cuh"
 
 // Eight neighbours of 16 bits on their way, which are read UNIT at a time.
-template <int UNIT> struct LineVector {
+template <int UNIT> struct LineVector : SixteenBytes<UNIT == 1> {
     static constexpr int READS = (int)LINE_CHUNK / UNIT;
-    static constexpr bool HALVES = UNIT == 1;
-    typename conditional<HALVES, uint16_t, uint32_t>::type part[HALVES ? 8 : 4];
+    using SixteenBytes<UNIT == 1>::part;
 
     // Those of the first `count`, which are whole units; the others are 0.
     __device__ __forceinline__ void read(const GatheredMemory &memory, uint32_t offset, uint32_t count) {
 #pragma unroll
         for (int i = 0; i < READS; i++) {
             uint32_t at = i * UNIT, from = at < count ? offset + at * 2 : GatheredMemory::NOWHERE;
-            if constexpr (UNIT == 8) {
-                auto words = memory.read_128(from);
-#pragma unroll
-                for (int w = 0; w < 4; w++) part[w] = words[w];
-            } else if constexpr (UNIT == 2) part[i] = memory.read_32(from);
+            if constexpr (UNIT == 8) SixteenBytes<false>::read(memory, from);
+            else if constexpr (UNIT == 2) part[i] = memory.read_32(from);
             else part[i] = memory.read_16(from);
         }
-    }
-    __device__ __forceinline__ WordVector<4>::type words() const {
-        WordVector<4>::type words;
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            if constexpr (HALVES) words[i] = part[2 * i] | (uint32_t)part[2 * i + 1] << 16;
-            else words[i] = part[i];
-        }
-        return words;
     }
 };
 

@@ -133,22 +133,11 @@ public:
     static constexpr uint32_t NOWHERE = ~0u;
 };
 
-// A chunk of 16 bytes on its way: four words, or, of elements of 16 bits that were gathered, these by themselves.
-// Nothing is done to them before they are staged, so that nobody waits for them earlier.
-template <class T, bool GATHERED> struct Chunk {
-    static constexpr int V = VEC16<T>;
-    static constexpr bool HALVES = GATHERED && sizeof(T) == 2;
+// 16 bytes on their way: four words, or eight elements of 16 bits that were read by themselves. Nothing is done to them
+// before they are staged, so that nobody waits for them earlier.
+template <bool HALVES> struct SixteenBytes {
     typename conditional<HALVES, uint16_t, uint32_t>::type part[HALVES ? 8 : 4];
 
-    // Element i.
-    __device__ __forceinline__ void gather(int i, const GatheredMemory &memory, uint32_t offset) {
-        if constexpr (sizeof(T) == 2) part[i] = memory.read_16(offset);
-        else if constexpr (sizeof(T) == 4) part[i] = memory.read_32(offset);
-        else {
-            auto two = memory.read_64(offset);
-            part[2 * i] = two[0], part[2 * i + 1] = two[1];
-        }
-    }
     __device__ __forceinline__ void read(const GatheredMemory &memory, uint32_t offset) {
         auto words = memory.read_128(offset);
 #pragma unroll
@@ -162,6 +151,22 @@ template <class T, bool GATHERED> struct Chunk {
             else words[i] = part[i];
         }
         return words;
+    }
+};
+
+// A chunk of an operand, which is read whole or gathered.
+template <class T, bool GATHERED> struct Chunk : SixteenBytes<GATHERED && sizeof(T) == 2> {
+    static constexpr int V = VEC16<T>;
+    using SixteenBytes<GATHERED && sizeof(T) == 2>::part;
+
+    // Element i.
+    __device__ __forceinline__ void gather(int i, const GatheredMemory &memory, uint32_t offset) {
+        if constexpr (sizeof(T) == 2) part[i] = memory.read_16(offset);
+        else if constexpr (sizeof(T) == 4) part[i] = memory.read_32(offset);
+        else {
+            auto two = memory.read_64(offset);
+            part[2 * i] = two[0], part[2 * i + 1] = two[1];
+        }
     }
 };
 

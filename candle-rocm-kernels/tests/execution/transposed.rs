@@ -165,6 +165,11 @@ const LARGE: &[&[usize]] = &[
 /// combination of sizes and operands.
 const TYPES: usize = 4;
 
+/// Whether a case, of this shape and these operands, is that of the type whose turn it is.
+fn is_own([shape, operands]: [usize; 2], turn: usize) -> bool {
+    (shape + operands) % TYPES == turn
+}
+
 fn by_few_threads<T: Element>(gpu: &Gpu, turn: usize) {
     for (shape, dims) in LARGE.iter().enumerate() {
         let all: Vec<usize> = (0..dims.len()).collect();
@@ -186,7 +191,7 @@ fn by_few_threads<T: Element>(gpu: &Gpu, turn: usize) {
         ];
         let second = View::along(dims, &[last]);
         for (at, view) in views.iter().enumerate() {
-            if (shape + at) % TYPES != turn {
+            if !is_own([shape, at], turn) {
                 continue;
             }
             for workgroups in [1, 3] {
@@ -268,7 +273,7 @@ fn binary<T: Element>(gpu: &Gpu, turn: usize) {
     for (shape, (dims, order)) in PERMUTATIONS.iter().enumerate() {
         let turned = View::dense(dims, order, 0);
         for (at, other) in others(dims, order).into_iter().enumerate() {
-            if (shape + at) % TYPES != turn {
+            if !is_own([shape, at], turn) {
                 continue;
             }
             for views in [[&turned, &other], [&other, &turned]] {
@@ -352,7 +357,7 @@ fn choose<C: Element, T: Element>(gpu: &Gpu, turn: usize) {
             [&repeated, &straight, &turned],
         ];
         for (at, views) in all.into_iter().enumerate() {
-            if (shape + at) % TYPES != turn {
+            if !is_own([shape, at], turn) {
                 continue;
             }
             let (condition, first) = operand::<C>(dims, views[0], 3);

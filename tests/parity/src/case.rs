@@ -3,7 +3,7 @@
 use candle_core::{Device, Result, Tensor};
 
 use crate::numbers::Numbers;
-use crate::recording::Array;
+use crate::recording::{hash_of, Array};
 
 /// An operator, with everything but its tensors.
 pub type Operator = Box<dyn Fn(&[Tensor]) -> Result<Tensor> + Send + Sync>;
@@ -68,22 +68,10 @@ impl Case {
         Ok(Array::of(&operator(&inputs)?)?.numbers())
     }
 
-    /// A number that changes with the inputs: FNV-1a of dtypes, sizes and bytes.
+    /// A number that changes with the inputs.
     pub fn fingerprint(&self) -> Result<String> {
-        let mut hash = 0xcbf2_9ce4_8422_2325u64;
-        let mut mix = |bytes: &[u8]| {
-            for &byte in bytes {
-                hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-            }
-        };
-        for input in &self.inputs {
-            let array = Array::of(input.tensor())?;
-            mix(array.dtype.as_str().as_bytes());
-            for size in &array.dims {
-                mix(&(*size as u64).to_le_bytes());
-            }
-            mix(&array.bytes);
-        }
-        Ok(format!("{hash:016x}"))
+        let arrays = self.inputs.iter().map(|input| Array::of(input.tensor()));
+        let arrays = arrays.collect::<Result<Vec<_>>>()?;
+        Ok(format!("{:016x}", hash_of(&arrays)))
     }
 }

@@ -14,3 +14,4 @@ pub mod tolerance;
 /// The small model of the training tests.
 #[path = "../../src/training.rs"]
 pub mod training;
+pub mod weights;

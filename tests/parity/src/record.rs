@@ -1,5 +1,6 @@
 //! Runs all cases on a device.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
@@ -66,12 +67,15 @@ pub(crate) fn caught<T>(run: impl FnOnce() -> candle_core::Result<T>) -> Result<
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(Ok(result)) => Ok(result),
         Ok(Err(error)) => Err(message(&error)),
-        Err(panic) => {
-            let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-            let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-            Err(format!("panicked: {}", text.unwrap_or_default()))
-        }
+        Err(panic) => Err(told(&*panic)),
     }
+}
+
+/// What a panic says.
+pub fn told(panic: &dyn Any) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("panicked: {}", text.unwrap_or_default())
 }
 
 /// An error's own text, without the backtrace that Candle adds when `RUST_BACKTRACE` is set.
@@ -82,7 +86,8 @@ fn message(error: &candle_core::Error) -> String {
     }
 }
 
-fn works(device: &Device) -> bool {
+/// Whether the device still computes; after some faults every later call is an error.
+pub fn works(device: &Device) -> bool {
     let sum = || {
         Tensor::ones(5, DType::F32, device)?
             .sum_all()?

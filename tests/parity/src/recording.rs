@@ -23,6 +23,24 @@ pub struct Array {
     pub bytes: Vec<u8>,
 }
 
+/// A number that changes with tensors: FNV-1a of dtypes, sizes and bytes.
+pub fn hash_of<'a>(arrays: impl IntoIterator<Item = &'a Array>) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325u64;
+    let mut mix = |bytes: &[u8]| {
+        for &byte in bytes {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    };
+    for array in arrays {
+        mix(array.dtype.as_str().as_bytes());
+        for size in &array.dims {
+            mix(&(*size as u64).to_le_bytes());
+        }
+        mix(&array.bytes);
+    }
+    hash
+}
+
 impl Array {
     /// A copy of a tensor on any device.
     pub fn of(tensor: &Tensor) -> candle_core::Result<Array> {

@@ -92,6 +92,14 @@ pub enum State {
 }
 
 impl State {
+    /// That of a check.
+    pub fn of_check(holds: bool) -> State {
+        match holds {
+            true => State::Ok,
+            false => State::Wrong,
+        }
+    }
+
     /// Whether somebody should look at it.
     pub fn is_bad(self) -> bool {
         self >= State::Wrong

@@ -4,17 +4,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use candle_core::DType;
-use parity::case::Case;
 use parity::numbers::Numbers;
 use parity::recording::{Array, Recording};
 
-use super::judge::Judged;
+use super::tally::Smallest;
 
 /// Writes inputs, result and truth as tensors of a safetensors file beside the record, and gives its path.
 ///
 /// # Errors
 /// It cannot be written.
-pub fn write(out: &Path, item: &str, case: &Case, judged: &Judged, what: &str) -> Result<PathBuf> {
+pub fn write(out: &Path, item: &str, failed: &Smallest) -> Result<PathBuf> {
     let letters = item
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' });
@@ -24,23 +23,23 @@ pub fn write(out: &Path, item: &str, case: &Case, judged: &Judged, what: &str) -
     let mut recording = Recording::default();
     for (key, value) in [
         ("program", "candle-rocm-card"),
-        ("case", case.name.as_str()),
-        ("what", what),
+        ("case", failed.name.as_str()),
+        ("what", failed.what.as_str()),
     ] {
         recording.about.insert(key.to_owned(), value.to_owned());
     }
-    for (number, input) in case.inputs.iter().enumerate() {
+    for (number, input) in failed.inputs.iter().enumerate() {
         let array = Array::of(input.tensor())?;
         recording
             .outcomes
             .insert(format!("input {number}"), Ok(array));
     }
-    if let Some(found) = &judged.found {
+    if let Some(found) = &failed.judged.found {
         recording
             .outcomes
             .insert("found".to_owned(), Ok(found.clone()));
     }
-    if let Some(truth) = &judged.truth {
+    if let Some(truth) = &failed.judged.truth {
         let dtype = match truth {
             Numbers::Floats(_) => DType::F64,
             Numbers::Integers(_) => DType::I64,

@@ -10,6 +10,7 @@ mod judge;
 mod ladder;
 mod lawful;
 mod table;
+mod tally;
 
 use std::path::Path;
 use std::rc::Rc;
@@ -19,12 +20,14 @@ use candle_core::{DType, Device};
 use candle_rocm_backend::{DeviceExt as _, RocmDeviceExt as _};
 use candle_rocm_card_record::{Item, Part, State};
 use parity::case::Case;
+use parity::record::works;
 use parity::{cases, tolerance};
 use serde_json::json;
 
 use self::judge::{judge, Held, Judged, Verdict};
 use self::ladder::Ladder;
 use self::table::{digest, Digest, Table};
+use self::tally::{Smallest, Tally};
 use crate::asked::{Asked, How};
 use crate::gpu;
 use crate::job::Job;
@@ -94,70 +97,6 @@ fn by_operator() -> Result<Vec<(&'static str, Vec<Case>)>> {
     Ok(all)
 }
 
-/// The smallest case that failed.
-struct Smallest {
-    elements: usize,
-    case: Case,
-    judged: Judged,
-    what: String,
-}
-
-/// What was found of the cases of an item.
-#[derive(Default)]
-struct Tally {
-    cases: usize,
-    equal: usize,
-    near: usize,
-    unheld: usize,
-    wrong: usize,
-    refused: usize,
-    largest: f64,
-    smallest: Option<Smallest>,
-}
-
-impl Tally {
-    fn add(&mut self, case: Case, judged: Judged) {
-        self.cases += 1;
-        match &judged.verdict {
-            Verdict::Equal => self.equal += 1,
-            Verdict::Near(share) => {
-                self.near += 1;
-                self.largest = self.largest.max(*share);
-            }
-            Verdict::Unheld => self.unheld += 1,
-            Verdict::Wrong(_) => self.wrong += 1,
-            Verdict::Refused(_) => self.refused += 1,
-        }
-        self.smaller(case, judged);
-    }
-
-    /// Keeps a case that failed, if it is smaller than the one that is kept.
-    fn smaller(&mut self, case: Case, judged: Judged) {
-        let what = match &judged.verdict {
-            Verdict::Wrong(what) => what.clone(),
-            Verdict::Refused(error) => format!("refused: {error}"),
-            _ => return,
-        };
-        let elements = case
-            .inputs
-            .iter()
-            .map(|input| input.tensor().elem_count())
-            .sum();
-        if self
-            .smallest
-            .as_ref()
-            .is_none_or(|smallest| elements < smallest.elements)
-        {
-            self.smallest = Some(Smallest {
-                elements,
-                case,
-                judged,
-                what,
-            });
-        }
-    }
-}
-
 impl Bench<'_> {
     fn held(
         &self,
@@ -190,7 +129,7 @@ impl Bench<'_> {
         for (at, case) in cases.iter().enumerate().step_by(step) {
             let held = self.held(item, at, lawful.is_some(), tolerance_of(case));
             let judged = judge(case, self.device, &held, self.spoilt(item));
-            tally.add(copy_of(case), judged);
+            tally.add(case, judged);
         }
         self.item(item, tally, lawful)
     }
@@ -212,11 +151,11 @@ impl Bench<'_> {
             };
             let (case, judged) = rung(first)?;
             let failed = judged.verdict.is_bad();
-            tally.add(case, judged);
-            if failed && gpu::works(self.device) {
+            tally.add(&case, judged);
+            if failed && works(self.device) {
                 for at in first + 1..sizes.len() {
                     let (case, judged) = rung(at)?;
-                    tally.smaller(case, judged);
+                    tally.smaller(&case, judged);
                 }
             }
         }
@@ -235,21 +174,17 @@ impl Bench<'_> {
             "{} cases: {} equal, {} within {:.2} of the tolerance, {bad} wrong ({against})",
             tally.cases, tally.equal, tally.near, tally.largest
         );
-        let state = if bad > 0 { State::Wrong } else { State::Ok };
         let mut smallest = serde_json::Value::Null;
-        if let Some(Smallest {
-            case, judged, what, ..
-        }) = &tally.smallest
-        {
-            let file = failed::write(&self.asked.out, name, case, judged, what)?;
+        if let Some(failed) = &tally.smallest {
+            let file = failed::write(&self.asked.out, name, failed)?;
+            let Smallest { name, what, .. } = failed;
             line = format!(
-                "{bad} of {} cases wrong; the smallest: {}: {what}",
-                tally.cases, case.name
+                "{bad} of {} cases wrong; the smallest: {name}: {what}",
+                tally.cases
             );
-            smallest =
-                json!({ "case": case.name, "what": what, "file": file.display().to_string() });
+            smallest = json!({ "case": name, "what": what, "file": file.display().to_string() });
         }
-        Ok(Item::new(name, state, line)
+        Ok(Item::new(name, State::of_check(bad == 0), line)
             .with("cases", tally.cases)
             .with("equal", tally.equal)
             .with("near", tally.near)
@@ -260,17 +195,6 @@ impl Bench<'_> {
             .with("recorded", recorded.map(|(arch, _)| arch.clone()))
             .with("lawful", lawful)
             .with("smallest", smallest))
-    }
-}
-
-/// A case's name and inputs, for the file of one that fails.
-fn copy_of(case: &Case) -> Case {
-    Case {
-        name: case.name.clone(),
-        operator: case.operator,
-        inputs: case.inputs.clone(),
-        run: Box::new(|_| candle_core::bail!("a copy runs nothing")),
-        truth: None,
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use anyhow::{ensure, Context as _, Result};
-use parity::recording::Array;
+use parity::recording::{hash_of, Array};
 
 /// The table as it was committed.
 const COMMITTED: &str = include_str!("../../digests.tsv");
@@ -18,18 +18,7 @@ pub type Digest = u16;
 
 /// The digest of a result's dtype, shape and bytes.
 pub fn digest(array: &Array) -> Digest {
-    // FNV-1a, folded.
-    let mut hash = 0xcbf2_9ce4_8422_2325u64;
-    let mut mix = |bytes: &[u8]| {
-        for &byte in bytes {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    };
-    mix(array.dtype.as_str().as_bytes());
-    for size in &array.dims {
-        mix(&(*size as u64).to_le_bytes());
-    }
-    mix(&array.bytes);
+    let hash = hash_of([array]);
     (hash ^ (hash >> 16) ^ (hash >> 32) ^ (hash >> 48)) as Digest
 }
 

@@ -1,29 +1,13 @@
 //! Quantised weights: products, conversions to floats, rows, mixtures of experts.
-//!
-//! Weights are quantised on the CPU, so that both programs have the same bytes.
 
-use std::borrow::Cow;
-
-use candle_core::quantized::{GgmlDType, QMatMul, QStorage, QTensor};
+use candle_core::quantized::{GgmlDType, QMatMul};
 use candle_core::{DType, Device, Module as _, Result, Tensor};
 use candle_nn::moe;
 
 use super::{input, name, List};
 use crate::case::Input;
 use crate::numbers::{Numbers, Random};
-
-const FORMATS: [GgmlDType; 10] = [
-    GgmlDType::Q4_0,
-    GgmlDType::Q4_1,
-    GgmlDType::Q5_0,
-    GgmlDType::Q5_1,
-    GgmlDType::Q8_0,
-    GgmlDType::Q2K,
-    GgmlDType::Q3K,
-    GgmlDType::Q4K,
-    GgmlDType::Q5K,
-    GgmlDType::Q6K,
-];
+use crate::weights::{quantized, weights, FORMATS};
 
 /// The formats that experts may have.
 const OF_EXPERTS: [GgmlDType; 6] = [
@@ -45,19 +29,7 @@ fn normal(seed: u64, count: usize) -> Numbers {
 /// The bytes of quantised weights.
 fn bytes(format: GgmlDType, seed: u64, dims: &[usize]) -> Result<Input> {
     let floats = normal(seed, dims.iter().product()).tensor(DType::F32, dims)?;
-    let quantized = QTensor::quantize(&floats, format)?;
-    let bytes = quantized.data()?;
-    Ok(Input::Fixed(Tensor::from_slice(
-        &bytes,
-        bytes.len(),
-        &Device::Cpu,
-    )?))
-}
-
-/// The weights on the device that the bytes are on.
-fn weights(bytes: &Tensor, format: GgmlDType, dims: &[usize]) -> Result<QTensor> {
-    let storage = QStorage::from_data(Cow::Owned(bytes.to_vec1()?), bytes.device(), format)?;
-    QTensor::new(storage, dims)
+    quantized(&floats, format)
 }
 
 /// What the weights stand for, in f64.

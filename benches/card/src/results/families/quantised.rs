@@ -1,47 +1,25 @@
 //! Products with quantised weights, in each format, by few and by many vectors.
 
-use std::borrow::Cow;
-
-use candle_core::quantized::{GgmlDType, QMatMul, QStorage, QTensor};
+use candle_core::quantized::{GgmlDType, QMatMul, QTensor};
 use candle_core::{DType, Device, Module as _, Result, Tensor};
 use parity::case::Input;
+use parity::weights::{quantized, weights, FORMATS};
 
 use crate::results::ladder::{any, Kind, Ladders};
 use crate::results::lawful::TRANSCENDENTAL;
 
-const FORMATS: [GgmlDType; 10] = [
-    GgmlDType::Q4_0,
-    GgmlDType::Q4_1,
-    GgmlDType::Q5_0,
-    GgmlDType::Q5_1,
-    GgmlDType::Q8_0,
-    GgmlDType::Q2K,
-    GgmlDType::Q3K,
-    GgmlDType::Q4K,
-    GgmlDType::Q5K,
-    GgmlDType::Q6K,
-];
-
 /// Elements of a row of weights.
 const COLUMNS: usize = 512;
 
-/// Weights' bytes, quantised on the CPU.
+/// Weights' bytes.
 fn bytes(format: GgmlDType, rows: usize) -> Result<Input> {
-    let floats = any(DType::F32, 51, &[rows, COLUMNS])?;
-    let quantized = QTensor::quantize(floats.tensor(), format)?;
-    let bytes = quantized.data()?;
-    Ok(Input::Fixed(Tensor::from_slice(
-        &bytes,
-        bytes.len(),
-        &Device::Cpu,
-    )?))
+    quantized(any(DType::F32, 51, &[rows, COLUMNS])?.tensor(), format)
 }
 
 /// The weights that bytes are of, on their device.
-fn weights(bytes: &Tensor, format: GgmlDType) -> Result<QTensor> {
+fn weights_of(bytes: &Tensor, format: GgmlDType) -> Result<QTensor> {
     let of_row = COLUMNS / format.block_size() * format.type_size();
-    let storage = QStorage::from_data(Cow::Owned(bytes.to_vec1()?), bytes.device(), format)?;
-    QTensor::new(storage, (bytes.elem_count() / of_row, COLUMNS))
+    weights(bytes, format, &[bytes.elem_count() / of_row, COLUMNS])
 }
 
 pub(super) fn add(ladders: &mut Ladders) {
@@ -62,7 +40,7 @@ pub(super) fn add(ladders: &mut Ladders) {
             };
             let name = format!("{format:?} by {vectors}");
             ladders.add(kind, name, inputs, move |x| {
-                let weights = weights(&x[0], format)?;
+                let weights = weights_of(&x[0], format)?;
                 // The truth: the CPU's product with what the weights stand for.
                 match x[1].device() {
                     Device::Cpu => {
@@ -81,7 +59,7 @@ pub(super) fn add(ladders: &mut Ladders) {
         };
         let inputs = move |rows: usize| Ok(vec![bytes(format, rows)?]);
         ladders.add(exact, format!("{format:?} to f32"), inputs, move |x| {
-            weights(&x[0], format)?.dequantize(x[0].device())
+            weights_of(&x[0], format)?.dequantize(x[0].device())
         });
     }
 }
