@@ -20,6 +20,7 @@ use candle_rocm_runtime::{
     ValidAsZeroBits,
 };
 use candle_rocm_testing::activations;
+use candle_rocm_testing::numbers::sum_of_products;
 use candle_rocm_testing::random::Random;
 use common::on_each_device;
 use half::{bf16, f16};
@@ -220,6 +221,24 @@ fn matrices<T: Number>(
     all
 }
 
+/// The rows of each matrix, one after another, whose elements are at `place(row, number)`.
+fn values<T: Number>(
+    all: &[T],
+    at: usize,
+    (stride, batch): (i64, usize),
+    (rows, k): (usize, usize),
+    place: impl Fn(usize, usize) -> usize,
+) -> Vec<f64> {
+    let mut values = Vec::with_capacity(batch * rows * k);
+    for z in 0..batch {
+        let first = at + z * stride as usize;
+        for row in 0..rows {
+            values.extend((0..k).map(|l| all[first + place(row, l)].value()));
+        }
+    }
+    values
+}
+
 /// How a case went.
 #[derive(Default)]
 struct Checked {
@@ -297,11 +316,14 @@ fn check<T: Element>(stream: &Arc<Stream>, case: &Case, draw: &mut Random) -> Ch
     };
     problem.check().unwrap();
     epilogue.check(&problem).unwrap();
+    let (transa, transb) = (problem.transa, problem.transb);
+    let in_a = |row, l| index(transa, problem.lda, row, l);
+    let in_b = |column, l| index(transb, problem.ldb, l, column);
     let truth = Truth::<T> {
         case,
         problem,
-        a,
-        b,
+        rows: values(&a, a_at, (problem.stride_a, batch_ab), (m, k), in_a),
+        columns: values(&b, b_at, (problem.stride_b, batch_ab), (n, k), in_b),
         before,
         bias,
         residual,
@@ -392,8 +414,9 @@ fn check<T: Element>(stream: &Arc<Stream>, case: &Case, draw: &mut Random) -> Ch
 struct Truth<'a, T: Element> {
     case: &'a Case,
     problem: GemmProblem,
-    a: Vec<T>,
-    b: Vec<T>,
+    /// The matrices' rows of A and columns of B, `k` numbers each; none where alpha is 0.
+    rows: Vec<f64>,
+    columns: Vec<f64>,
     before: Vec<T::Output>,
     bias: Vec<T::Output>,
     residual: Vec<T::Output>,
@@ -443,17 +466,14 @@ impl<T: Element> Truth<'_, T> {
     /// One element as it should be, and how far it may be from that.
     fn element(&self, [z, row, column]: [usize; 3], place: usize) -> (f64, f64) {
         let (problem, epilogue) = (&self.problem, &self.case.epilogue);
-        let (mut sum, mut magnitude) = (0.0, 0.0);
-        if problem.alpha != 0.0 {
-            let first_a = self.case.offsets[0] + z * problem.stride_a as usize;
-            let first_b = self.case.offsets[1] + z * problem.stride_b as usize;
-            for l in 0..problem.k {
-                let x = self.a[first_a + index(problem.transa, problem.lda, row, l)].value();
-                let y = self.b[first_b + index(problem.transb, problem.ldb, l, column)].value();
-                sum += x * y;
-                magnitude += (x * y).abs();
+        let (sum, magnitude) = match problem.alpha != 0.0 {
+            true => {
+                let (row, column) = (z * problem.m + row, z * problem.n + column);
+                let k = problem.k;
+                sum_of_products(&self.rows[row * k..][..k], &self.columns[column * k..][..k])
             }
-        }
+            false => (0.0, 0.0),
+        };
         let zero = |used: bool, value: f64| if used { value } else { 0.0 };
         let old = zero(problem.beta != 0.0, self.before[place].value());
         let bias = zero(epilogue.has_bias, self.bias[row].value());

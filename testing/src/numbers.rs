@@ -7,6 +7,21 @@ pub fn is_near(found: f64, expected: f64, limit: f64) -> bool {
     near || found == expected || (found.is_nan() && expected.is_nan())
 }
 
+/// The sum of the products of two rows of the same length, and the sum of the products' absolute values: four sums at a
+/// time, so that they are no chain of roundings of which each waits for the one before.
+pub fn sum_of_products(a: &[f64], b: &[f64]) -> (f64, f64) {
+    const LANES: usize = 4;
+    let (mut sums, mut magnitudes) = ([0.0; LANES], [0.0; LANES]);
+    let (a, b) = (a.chunks(LANES), b.chunks(LANES));
+    for (a, b) in a.zip(b) {
+        for (lane, (x, y)) in a.iter().zip(b).enumerate() {
+            sums[lane] += x * y;
+            magnitudes[lane] += (x * y).abs();
+        }
+    }
+    (sums.iter().sum(), magnitudes.iter().sum())
+}
+
 /// The f32 towards zero with its last bit set, or the number itself if it is an f32: "round to odd", after which rounding to
 /// f16 or bf16 gives what rounding the f64 once would.
 pub fn to_odd(x: f64) -> f32 {
@@ -55,7 +70,18 @@ pub fn assert_near(found: &[f64], expected: &[f64], tolerance: f64, scale: f64, 
 
 #[cfg(test)]
 mod tests {
-    use super::{all_near, is_near, to_odd};
+    use super::{all_near, is_near, sum_of_products, to_odd};
+
+    #[test]
+    fn products_are_added_to_the_last() {
+        for length in 0..10 {
+            let a: Vec<f64> = (1..=length).map(f64::from).collect();
+            let signs: Vec<f64> = (0..length).map(|i| f64::from(1 - 2 * (i % 2))).collect();
+            let all = f64::from(length * (length + 1) / 2);
+            let alternating = a.iter().zip(&signs).map(|(x, sign)| x * sign).sum::<f64>();
+            assert_eq!(sum_of_products(&a, &signs), (alternating, all), "{length}");
+        }
+    }
 
     #[test]
     fn rounding_to_odd_keeps_ties_apart() {
