@@ -1,5 +1,5 @@
-//! Kernels that move elements without reading their values, and stand in their module once for each size: what
-//! `src/symbols.rs` reads.
+//! Kernels that stand in their module once for several types: for each size, where they move elements without reading their
+//! values, and for all types of indices. What `src/symbols.rs` reads.
 
 use std::path::{Path, PathBuf};
 
@@ -12,12 +12,17 @@ use crate::save;
 /// The list of a kernel file: `MOVES(X)`, where X(kernel) is one by its name without types.
 const LIST: &str = "MOVES";
 
-/// Writes `moves.rs` to `out`, an array of module and kernels, and `sizes.rs`, the types that stand for all of their size.
+/// The list of kernels with an argument for the type of their indices: `BY_INDEX(X)`, where X(kernel, arguments that hosts
+/// pass) is one by its name without types.
+const BY_INDEX: &str = "BY_INDEX";
+
+/// Writes `moves.rs` and `by_index.rs` to `out`, arrays of module and kernels, and `sizes.rs`, the types that stand for all
+/// of their size.
 ///
 /// # Errors
 /// A file cannot be read, or has a list with other rows; or a result cannot be written.
 pub fn write(sources: &[PathBuf], kernels: &Path, out: &Path) -> Result<()> {
-    let mut moves = String::new();
+    let (mut moves, mut by_index) = (String::new(), String::new());
     for source in sources {
         let file = Header::read(source)?;
         if file.has(LIST) {
@@ -25,8 +30,18 @@ pub fn write(sources: &[PathBuf], kernels: &Path, out: &Path) -> Result<()> {
             let module = compile::module(source);
             moves += &format!("({module:?}, &{names:?}),\n");
         }
+        if file.has(BY_INDEX) {
+            let module = compile::module(source);
+            for row in file.rows(BY_INDEX, 1)? {
+                let [kernel, given] = row.arguments.as_slice() else {
+                    return Err(row.strange());
+                };
+                by_index += &format!("({module:?}, {kernel:?}, {given}),\n");
+            }
+        }
     }
     save(&out.join("moves.rs"), &format!("&[\n{moves}]\n"))?;
+    save(&out.join("by_index.rs"), &format!("&[\n{by_index}]\n"))?;
     let header = Header::read(&kernels.join("portable/sizes.cuh"))?;
     let sizes = first_of_rows(&header, "FOR_SIZES")?;
     save(&out.join("sizes.rs"), &format!("&{sizes:?}\n"))

@@ -122,6 +122,11 @@ impl Module {
         symbols::symbol(self.name, kernel)
     }
 
+    /// The argument behind those that hosts pass to a kernel, if it takes one: see [`symbols`].
+    pub fn index_argument(&self, kernel: &str) -> Option<symbols::IndexArgument> {
+        symbols::index_argument(self.name, kernel)
+    }
+
     /// What Candle hands to `CudaContext::load_module`: under this crate's upstream name PTX text,
     /// here the module itself, from which the loader picks its device's code object.
     pub fn ptx(&self) -> Module {

@@ -743,12 +743,16 @@ fn expected(module: &Module) -> BTreeMap<String, Arguments> {
     {
         for name in family.names {
             for &(name_of_type, bytes) in family.types {
-                let arguments = family
-                    .arguments
-                    .chars()
+                let launched = name.replace("{t}", name_of_type);
+                let index_type = module.index_argument(&launched);
+                if let Some(index_type) = index_type {
+                    assert_eq!(index_type.given, family.arguments.len(), "{launched}");
+                }
+                let letters = family.arguments.chars();
+                let arguments = letters
+                    .chain(index_type.map(|_| 'i'))
                     .map(|letter| argument(letter, bytes))
                     .collect();
-                let launched = name.replace("{t}", name_of_type);
                 let symbol = module.symbol(&launched).into_owned();
                 let stands_for_others = symbol != launched;
                 let earlier = all.insert(symbol, arguments);

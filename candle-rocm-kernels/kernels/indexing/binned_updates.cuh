@@ -28,13 +28,15 @@ __device__ __forceinline__ uint32_t first_of_strip() {
     return threadIdx.x / WAVEFRONT * BIN_STRIP * WAVEFRONT + lane_id();
 }
 
-template <class I> __device__ __forceinline__ void read_strip(I (&index)[BIN_STRIP], const I *__restrict__ ids,
-                                                              size_t first, size_t count) {
+__device__ __forceinline__ void read_strip(int64_t (&index)[BIN_STRIP], const Indices &ids, size_t first,
+                                           size_t count) {
+    size_t place[BIN_STRIP];
 #pragma unroll
     for (uint32_t s = 0; s < BIN_STRIP; s++) {
         size_t j = first + first_of_strip() + s * WAVEFRONT;
-        index[s] = j < count ? ids[j] : I();
+        place[s] = j < count ? j : NONE;
     }
+    ids.read(index, place);
 }
 
 // The lanes of `own` whose bin, of which `set` has the bits, is `bin`.
@@ -64,8 +66,7 @@ __device__ __forceinline__ uint32_t start_of_bin(const BinnedQueue &queue, uint3
 }
 
 // Queues those of the indices from `first` on that lie in the range.
-template <class I>
-__device__ __forceinline__ BinPart queue_by_bins(BinnedQueue &queue, const I (&index)[BIN_STRIP], size_t first,
+__device__ __forceinline__ BinPart queue_by_bins(BinnedQueue &queue, const int64_t (&index)[BIN_STRIP], size_t first,
                                                  size_t count, const OwnRange &range, size_t dst_dim, size_t &refused) {
     uint32_t lane = lane_id(), wave = threadIdx.x / WAVEFRONT, own = 0, found = 0;
     uint32_t rank[BIN_STRIP];
@@ -135,12 +136,12 @@ __device__ __forceinline__ void walk_bin(const BinnedQueue &queue, BinPart part,
 }
 
 // Updates some columns' range by all of their indices.
-template <class Update, class I>
-__device__ __forceinline__ void update_by_bins(BinnedQueue &queue, const I *__restrict__ ids,
+template <class Update>
+__device__ __forceinline__ void update_by_bins(BinnedQueue &queue, const Indices &ids,
                                                BinColumns<typename Update::Element> columns, const UpdateShape &shape,
                                                const OwnRange &range, size_t &refused) {
     uint32_t bits = bits_of_places(range.length);
-    I index[BIN_STRIP];
+    int64_t index[BIN_STRIP];
     read_strip(index, ids, 0, shape.count);
     for (size_t first = 0; first < shape.count; first += UPDATE_QUEUE) {
         BinPart part = queue_by_bins(queue, index, first, shape.count, range, shape.dst_dim, refused);
@@ -151,11 +152,9 @@ __device__ __forceinline__ void update_by_bins(BinnedQueue &queue, const I *__re
     }
 }
 
-template <class Update, class I>
-__device__ __forceinline__ void update_binned(const I *__restrict__ ids,
-                                              const typename Update::Element *__restrict__ src,
-                                              typename Update::Element *dst, const UpdateShape &shape, bool common,
-                                              Operation operation, Reason reason) {
+template <class Update>
+__device__ __forceinline__ size_t update_binned(const Indices &ids, const typename Update::Element *__restrict__ src,
+                                                typename Update::Element *dst, const UpdateShape &shape, bool common) {
     static_assert(sizeof(BinnedQueue) <= UPDATE_LDS, "the queue fits");
     BinnedQueue &queue = *(BinnedQueue *)update_lds();
     size_t blocks = (shape.right + BIN_COLUMNS - 1) / BIN_COLUMNS, items = shape.left * blocks, refused = NONE;
@@ -165,12 +164,12 @@ __device__ __forceinline__ void update_binned(const I *__restrict__ ids,
         size_t of_range = item / sharers, pre = of_range / blocks, post = (of_range - pre * blocks) * BIN_COLUMNS;
         OwnRange range(shape.dst_dim, (uint32_t)(item - of_range * sharers), sharers);
         size_t of_ids = common ? 0 : pre * shape.count, outside = NONE;
-        update_by_bins<Update>(queue, ids + of_ids,
+        update_by_bins<Update>(queue, ids.from(of_ids),
                                {src + pre * shape.count * shape.right + post,
                                 dst + (pre * shape.dst_dim + range.begin) * shape.right + post, shape.right,
                                 (uint32_t)min_of(shape.right - post, (size_t)BIN_COLUMNS)},
                                shape, range, outside);
         if (outside != NONE) refused = of_ids + outside;
     }
-    if (refused != NONE) refuse<I>(operation, reason, (int64_t)ids[refused], shape.dst_dim, refused);
+    return refused;
 }

@@ -20,23 +20,9 @@
 // Where columns are too few to fill the GPU, several wavefronts or workgroups share the destination of one (`sharers`),
 // and each of them reads all indices.
 #pragma once
+#include "indexing/indices.cuh"
 #include "portable/convert.cuh"
 #include "portable/lanes.cuh"
-#include "portable/report.cuh"
-
-template <class I> __device__ __forceinline__ bool is_absent(I index) {
-    constexpr bool SIGNED = (I)-1 < (I)0;
-    return index == (SIGNED ? (I)(((uint64_t)1 << (8 * sizeof(I) - 1)) - 1) : (I)-1);
-}
-
-// Whether an index is none of a dimension of `size`.
-template <class I> __device__ __forceinline__ bool is_outside(I index, size_t size) {
-    // A negative index is a huge unsigned one.
-    return (uint64_t)(int64_t)index >= (uint64_t)size;
-}
-
-// No place.
-constexpr size_t NONE = ~(size_t)0;
 
 // Workgroups of the kernels of this file have so many threads, and queue so many indices at once.
 constexpr uint32_t UPDATE_THREADS = 256, UPDATE_QUEUE = 2048;
@@ -91,7 +77,7 @@ struct OwnRange {
         return (dst_dim + sharers - 1) / sharers >> 28 != 0;
     }
     // The place of an index, from `begin` on: `length` or more where it lies elsewhere.
-    template <class I> __device__ __forceinline__ size_t place(I index) const { return (size_t)(int64_t)index - begin; }
+    __device__ __forceinline__ size_t place(int64_t index) const { return (size_t)index - begin; }
 };
 
 // How many workgroups share the destination of an item, `most` at most.
@@ -101,8 +87,7 @@ __device__ __forceinline__ uint32_t sharers_of(size_t items, size_t most) {
 }
 
 // Whether an index lies in the range. `refused` becomes `position` where it is none of the dimension.
-template <class I>
-__device__ __forceinline__ bool is_own(I index, const OwnRange &range, size_t dst_dim, size_t position,
+__device__ __forceinline__ bool is_own(int64_t index, const OwnRange &range, size_t dst_dim, size_t position,
                                        size_t &refused) {
     bool absent = is_absent(index);
     if (!absent && is_outside(index, dst_dim)) refused = position;
@@ -200,32 +185,34 @@ template <class T> struct LdsRow {
 };
 
 // One wavefront's updates of its range of a row.
-template <class Update, class Row, class I>
-__device__ __forceinline__ void update_range(const Row &row, const OwnRange &range, const I *__restrict__ ids,
+template <class Update, class Row>
+__device__ __forceinline__ void update_range(const Row &row, const OwnRange &range, const Indices &ids,
                                              const typename Update::Element *__restrict__ src, size_t count,
                                              size_t dst_dim, size_t &refused) {
     using T = typename Update::Element;
     constexpr int STRIP = 4;
     uint32_t lanes = wave_size(), lane = lane_id();
     for (size_t first = 0; first < count; first += STRIP * lanes) {
-        I index[STRIP];
+        int64_t index[STRIP];
+        size_t place[STRIP];
         T value[STRIP];
         bool own[STRIP];
 #pragma unroll
         for (int s = 0; s < STRIP; s++) {
             size_t j = first + s * lanes + lane;
             own[s] = j < count;
-            index[s] = own[s] ? ids[j] : I();
+            place[s] = own[s] ? j : NONE;
             value[s] = own[s] ? src[j] : T();
         }
+        ids.read(index, place);
 #pragma unroll
         for (int s = 0; s < STRIP; s++) {
             own[s] = own[s] && is_own(index[s], range, dst_dim, first + s * lanes + lane, refused);
-            size_t place = range.place(index[s]);
+            size_t to = range.place(index[s]);
             Row::fence();
-            Rounds rounds((uint32_t)place, own[s]);
+            Rounds rounds((uint32_t)to, own[s]);
             for (uint32_t round = 0; whole_wave_ballot(own[s] && rounds.own >= round) != 0; round++) {
-                if (own[s] && rounds.own == round) row.write(place, Update::of(row.read(place), value[s]));
+                if (own[s] && rounds.own == round) row.write(to, Update::of(row.read(to), value[s]));
                 Row::fence();
             }
         }
@@ -233,10 +220,9 @@ __device__ __forceinline__ void update_range(const Row &row, const OwnRange &ran
 }
 
 // Rows of `count` indices each, or the same indices for all of them (`common`).
-template <class Update, class I>
-__device__ __forceinline__ void update_rows(const I *__restrict__ ids, const typename Update::Element *__restrict__ src,
-                                            typename Update::Element *dst, const UpdateShape &shape, bool common,
-                                            Operation operation, Reason reason) {
+template <class Update>
+__device__ __forceinline__ size_t update_rows(const Indices &ids, const typename Update::Element *__restrict__ src,
+                                              typename Update::Element *dst, const UpdateShape &shape, bool common) {
     using T = typename Update::Element;
     // Elements of a wavefront's row in LDS.
     constexpr uint32_t IN_LDS = UPDATE_LDS / (UPDATE_THREADS / WAVEFRONT) / sizeof(T);
@@ -254,15 +240,15 @@ __device__ __forceinline__ void update_rows(const I *__restrict__ ids, const typ
         if (range.length <= IN_LDS && range.length < 8 * shape.count) {
             LdsRow<T> row{(LDS_MEMORY typename LdsRow<T>::Bits *)update_lds() + threadIdx.x / lanes * IN_LDS};
             for (size_t i = lane; i < range.length; i += lanes) row.write(i, to[i]);
-            update_range<Update>(row, range, ids + of_ids, from, shape.count, shape.dst_dim, refused);
+            update_range<Update>(row, range, ids.from(of_ids), from, shape.count, shape.dst_dim, refused);
             for (size_t i = lane; i < range.length; i += lanes) to[i] = row.read(i);
             LdsRow<T>::fence();
         } else {
-            update_range<Update>(GlobalRow<T>{to}, range, ids + of_ids, from, shape.count, shape.dst_dim, refused);
+            update_range<Update>(GlobalRow<T>{to}, range, ids.from(of_ids), from, shape.count, shape.dst_dim, refused);
         }
         if (refused != before) refused += of_ids;
     }
-    if (refused != NONE) refuse<I>(operation, reason, (int64_t)ids[refused], shape.dst_dim, refused);
+    return refused;
 }
 
 // ---------------------------------------------------------------------- queues
@@ -275,20 +261,20 @@ struct UpdateQueue {
 };
 
 // Queues those of `count` indices from `first` on, UPDATE_QUEUE at most, that lie in the range. Returns how many.
-template <class I>
-__device__ __forceinline__ uint32_t queue_indices(UpdateQueue &queue, const I *__restrict__ ids, size_t first,
-                                                  size_t count, const OwnRange &range, size_t dst_dim,
-                                                  size_t &refused) {
+__device__ __forceinline__ uint32_t queue_indices(UpdateQueue &queue, const Indices &ids, size_t first, size_t count,
+                                                  const OwnRange &range, size_t dst_dim, size_t &refused) {
     constexpr uint32_t STRIP = UPDATE_QUEUE / UPDATE_THREADS;
     uint32_t lanes = wave_size(), lane = lane_id(), wave = threadIdx.x / lanes, waves = UPDATE_THREADS / lanes;
     // A wavefront's indices follow one another.
     uint32_t begin = wave * STRIP * lanes + lane;
-    I index[STRIP];
+    int64_t index[STRIP];
+    size_t place[STRIP];
 #pragma unroll
     for (uint32_t s = 0; s < STRIP; s++) {
         size_t j = first + begin + s * lanes;
-        index[s] = j < count ? ids[j] : I();
+        place[s] = j < count ? j : NONE;
     }
+    ids.read(index, place);
     Lanes own[STRIP];
     uint32_t found = 0;
 #pragma unroll
@@ -368,11 +354,9 @@ __device__ __forceinline__ void walk_queue(const UpdateQueue &queue, uint32_t qu
 }
 
 // The indices are those of each left, or the same for all (`common`).
-template <class Update, class I>
-__device__ __forceinline__ void update_queued(const I *__restrict__ ids,
-                                              const typename Update::Element *__restrict__ src,
-                                              typename Update::Element *dst, const UpdateShape &shape, bool common,
-                                              Operation operation, Reason reason) {
+template <class Update>
+__device__ __forceinline__ size_t update_queued(const Indices &ids, const typename Update::Element *__restrict__ src,
+                                                typename Update::Element *dst, const UpdateShape &shape, bool common) {
     using T = typename Update::Element;
     static_assert(sizeof(UpdateQueue) <= UPDATE_LDS, "the queue fits");
     UpdateQueue &queue = *(UpdateQueue *)update_lds();
@@ -394,12 +378,12 @@ __device__ __forceinline__ void update_queued(const I *__restrict__ ids,
                                post < shape.right};
         size_t outside = NONE;
         for (size_t first = 0; first < shape.count; first += UPDATE_QUEUE) {
-            uint32_t queued = queue_indices(queue, ids + of_ids, first, shape.count, range, shape.dst_dim, outside);
+            uint32_t queued = queue_indices(queue, ids.from(of_ids), first, shape.count, range, shape.dst_dim, outside);
             walk_queue<Update>(queue, queued, column);
             column.src += UPDATE_QUEUE * shape.right;
             __syncthreads();
         }
         if (outside != NONE) refused = of_ids + outside;
     }
-    if (refused != NONE) refuse<I>(operation, reason, (int64_t)ids[refused], shape.dst_dim, refused);
+    return refused;
 }

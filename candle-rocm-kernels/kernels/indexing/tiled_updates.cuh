@@ -102,25 +102,26 @@ __device__ __forceinline__ void queue_tile(UpdateTile<typename Update::Element> 
     }
 }
 
-template <class I>
-__device__ __forceinline__ void read_tile(I (&index)[TILE_STRIP], const I *__restrict__ column, size_t first,
+__device__ __forceinline__ void read_tile(int64_t (&index)[TILE_STRIP], const Indices &column, size_t first,
                                           size_t count, size_t stride) {
+    size_t place[TILE_STRIP];
 #pragma unroll
     for (uint32_t s = 0; s < TILE_STRIP; s++) {
         size_t j = first + s * TILE_GROUPS + threadIdx.x / TILE_COLUMNS;
-        index[s] = j < count ? column[j * stride] : I();
+        place[s] = j < count ? j * stride : NONE;
     }
+    column.read(index, place);
 }
 
 // The updates of 32 columns, of which this thread reads indices of one, from `begin` on, if it `exists`.
-template <class Update, class I>
-__device__ __forceinline__ void update_tile(UpdateTile<typename Update::Element> &tile, const I *__restrict__ ids,
+template <class Update>
+__device__ __forceinline__ void update_tile(UpdateTile<typename Update::Element> &tile, const Indices &ids,
                                             WaveColumns<Update> columns, size_t begin, bool exists,
                                             const UpdateShape &shape, const OwnRange &range, size_t &refused) {
     uint32_t column = threadIdx.x % TILE_COLUMNS, group = threadIdx.x / TILE_COLUMNS;
     uint32_t wave = uniform(threadIdx.x / WAVEFRONT);
-    I index[TILE_STRIP];
-    read_tile(index, ids + begin, 0, shape.count, shape.right);
+    int64_t index[TILE_STRIP];
+    read_tile(index, ids.from(begin), 0, shape.count, shape.right);
     for (size_t first = 0; first < shape.count; first += TILE_INDICES) {
 #pragma unroll
         for (uint32_t s = 0; s < TILE_STRIP; s++) {
@@ -130,7 +131,7 @@ __device__ __forceinline__ void update_tile(UpdateTile<typename Update::Element>
             tile.places[s * TILE_GROUPS + group][column] = own ? (uint32_t)range.place(index[s]) : ELSEWHERE;
         }
         __syncthreads();
-        read_tile(index, ids + begin, first + TILE_INDICES, shape.count, shape.right);
+        read_tile(index, ids.from(begin), first + TILE_INDICES, shape.count, shape.right);
         // Entries have 32 bits.
         if ((first - columns.base) >> 31) {
             columns.finish(tile.rings[wave]);
@@ -142,11 +143,9 @@ __device__ __forceinline__ void update_tile(UpdateTile<typename Update::Element>
     columns.finish(tile.rings[wave]);
 }
 
-template <class Update, class I>
-__device__ __forceinline__ void update_tiles(const I *__restrict__ ids,
-                                             const typename Update::Element *__restrict__ src,
-                                             typename Update::Element *dst, const UpdateShape &shape,
-                                             Operation operation, Reason reason) {
+template <class Update>
+__device__ __forceinline__ size_t update_tiles(const Indices &ids, const typename Update::Element *__restrict__ src,
+                                               typename Update::Element *dst, const UpdateShape &shape) {
     using T = typename Update::Element;
     static_assert(sizeof(UpdateTile<T>) <= UPDATE_LDS, "the tile fits");
     UpdateTile<T> &tile = *(UpdateTile<T> *)update_lds();
@@ -168,5 +167,5 @@ __device__ __forceinline__ void update_tiles(const I *__restrict__ ids,
                                     {}};
         update_tile(tile, ids, of_wave, begin, block * TILE_COLUMNS + column < columns, shape, range, refused);
     }
-    if (refused != NONE) refuse<I>(operation, reason, (int64_t)ids[refused], shape.dst_dim, refused);
+    return refused;
 }

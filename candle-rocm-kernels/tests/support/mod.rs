@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 #[allow(dead_code)] // each test file uses its own part
 pub const SCALAR_SPILLS: &[(&str, &str)] = &[
     ("ia_", "masks of the lanes whose indices are queued"),
+    ("s_", "masks of the lanes whose indices are queued"),
     ("sa_", "masks of the lanes whose indices are queued"),
     (
         "fast_sum_f8e4m3",

@@ -6,6 +6,7 @@ use candle_rocm_kernels::convolution::Transposed;
 use candle_rocm_kernels::launch_heuristics::LaunchHeuristic;
 use candle_rocm_kernels::radix_sort::RadixSort;
 use candle_rocm_kernels::split_rows::SplitRows;
+use candle_rocm_kernels::symbols::IndexArgument;
 
 use crate::base::hip::types::hipFunction_t;
 
@@ -21,6 +22,8 @@ pub(crate) struct LoadedFunction {
     pub(crate) heuristic: LaunchHeuristic,
     /// Bytes of the elements it reads.
     pub(crate) element_bytes: u64,
+    /// An argument behind those that hosts pass.
+    pub(crate) index_argument: Option<IndexArgument>,
     /// What is launched instead where this kernel is slow or cannot be launched.
     pub(crate) instead: Option<Box<Instead>>,
 }

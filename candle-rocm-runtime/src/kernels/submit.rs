@@ -7,6 +7,7 @@ use super::module::Function;
 use crate::base::enqueued;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::hip::calls::optional;
+use crate::base::inline_list::InlineList;
 use crate::profile::{self, Work};
 use crate::stream::queue::Stream;
 
@@ -154,6 +155,16 @@ pub(super) unsafe fn give_to_stream(
     cooperative: bool,
 ) -> Result<()> {
     let hip = stream.context().device().hip();
+    let mut all = InlineList::<*mut c_void, 16>::new();
+    let arguments = match &kernel.index_argument {
+        None => arguments,
+        Some(last) => {
+            // SAFETY: the caller passes so many, as the kernels' contract has it.
+            all.extend((0..last.given).map(|number| unsafe { *arguments.add(number) }));
+            all.push(std::ptr::from_ref(&last.value).cast_mut().cast());
+            all.as_mut_ptr()
+        }
+    };
     let ((gx, gy, gz), (bx, by, bz)) = (config.grid_dim, config.block_dim);
     let (lds, raw) = (config.shared_mem_bytes, stream.raw());
     enqueued::note(|noted| noted.kernels.push(kernel.name.clone()));
