@@ -107,7 +107,7 @@ mod tests {
         let of = |kernel| index_argument("indexing", kernel).map(|of| (of.given, of.value));
         assert_eq!(of("is_u8_f32"), Some((10, 0)));
         assert_eq!(of("ia_u32_bf16"), Some((8, 2)));
-        assert_eq!(of("sa_i64_f8e4m3"), Some((8, 3)));
+        assert_eq!(of("sa_i64_f8e4m3"), Some((7, 3)));
         assert_eq!(symbol("indexing", "ia_u32_bf16"), "ia_bf16");
         assert_eq!(symbol("indexing", "sa_i64_f32"), "sa_f32");
         for (module, kernel) in [

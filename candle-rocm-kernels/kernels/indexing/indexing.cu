@@ -23,7 +23,7 @@
 
 // These stand once for the types of indices, of which they have one in their names for hosts. X(kernel, arguments that
 // hosts pass): what follows these says which it is.
-#define BY_INDEX(X) X(is, 10) X(gather, 8) X(ia, 8) X(s, 8) X(sa, 8)
+#define BY_INDEX(X) X(is, 10) X(gather, 8) X(ia, 8) X(s, 7) X(sa, 7)
 
 // Elements that a thread has on their way at once.
 constexpr int AT_ONCE = 4;
