@@ -75,8 +75,11 @@ fn main() -> Result<()> {
     }
     let folder = tempfile::tempdir()?;
     let library = no_gpu::library(folder.path());
-    std::env::set_var("CANDLE_ROCM_HIP_LIBRARY", &library);
-    std::env::set_var("CANDLE_ROCM_RUNTIME", "amd");
+    // SAFETY: the process has no other thread yet.
+    unsafe {
+        std::env::set_var("CANDLE_ROCM_HIP_LIBRARY", &library);
+        std::env::set_var("CANDLE_ROCM_RUNTIME", "amd");
+    }
     let calls = HipCalls::of(library.to_str().expect("a folder with a plain name"));
     let device = Device::new_cuda(0)?;
     let mut x = Tensor::zeros((8, 8), DType::F32, &device)?;

@@ -166,7 +166,7 @@ pub fn run(args: &Args) -> Result<()> {
     let (packages, on) = match args.older {
         true => {
             let replaced = published::replaced_for_older()?;
-            let folder = "build-older";
+            let folder = "conformance/build-older";
             (&OLDER[..], On { replaced, folder })
         }
         false => (&PACKAGES[..], On::ours()?),
@@ -245,7 +245,7 @@ pub fn run_on_upstream_kernels(archs: &[String]) -> Result<()> {
     let through = Through::ours()?;
     let on = On {
         replaced: published::upstream_kernels()?,
-        folder: "build-upstream",
+        folder: "conformance/build-upstream",
     };
     run_packages(&PACKAGES[..2], &on, &through, archs, true, &[])
 }
@@ -254,7 +254,7 @@ pub fn run_on_upstream_kernels(archs: &[String]) -> Result<()> {
 struct On {
     /// Crates in place of published ones.
     replaced: Vec<(&'static str, PathBuf)>,
-    /// Where they are built, below the folder of these tests.
+    /// Where they are built, below cargo's target folder.
     folder: &'static str,
 }
 
@@ -263,7 +263,8 @@ impl On {
     fn ours() -> Result<Self> {
         Ok(Self {
             replaced: published::replaced()?,
-            folder: "build",
+            // With the workspace, of whose crates and theirs most are the same.
+            folder: "",
         })
     }
 }
@@ -338,12 +339,12 @@ pub fn print(report: &[(&str, &String, Outcome, Outcome)]) -> Result<()> {
     Ok(())
 }
 
-/// Makes cargo optimise a little.
-pub const OPTIMISED: &str = "profile.dev.opt-level=1";
+/// Has cargo optimise candle-core a little: as much as the workspace does takes longer to compile than its tests to run.
+const A_LITTLE: &str = "profile.dev.package.candle-core.opt-level=1";
 
 /// The package's test programs, built on our crates.
 fn build(folder: &Path, on: &On, built: Built) -> Result<Vec<PathBuf>> {
-    let target = cargo::target_folder().join("conformance").join(on.folder);
+    let target = cargo::target_folder().join(on.folder);
     let mut command = build_command(built.arguments, &on.replaced, &target);
     let programs = cargo::build(command.current_dir(folder))?.into_iter();
     let programs: Vec<PathBuf> = programs.map(|(_, file)| file).collect();
@@ -355,8 +356,7 @@ fn build(folder: &Path, on: &On, built: Built) -> Result<Vec<PathBuf>> {
 
 /// A command that builds a package's test programs with these crates in place of published ones.
 fn build_command(arguments: &[&str], replaced: &[(&str, PathBuf)], target: &Path) -> Command {
-    // Unoptimised tests would spend their time in Candle's CPU code.
-    let tests = ["test", "--no-run", "--config", OPTIMISED];
+    let tests = ["test", "--no-run", "--config", A_LITTLE];
     let kind = [&tests, arguments].concat();
     cargo_command(&kind, replaced, target)
 }
@@ -370,8 +370,10 @@ pub fn cargo_command(arguments: &[&str], replaced: &[(&str, PathBuf)], target: &
     command
         .arg("--target-dir")
         .arg(target)
-        // Nobody edits what is published: neither debugs it, nor compiles it twice. 5 GB less on the disk.
-        .args(["--config", "profile.dev.debug=false"])
+        // As this project's are built, wherever the target folder is.
+        .arg("--config")
+        .arg(cargo::root().join(".cargo/config.toml"))
+        // Nobody edits what is published: nothing is compiled twice.
         .env("CARGO_INCREMENTAL", "0");
     command
 }

@@ -13,7 +13,7 @@ use anyhow::{ensure, Context, Result};
 use rocm_toolchain::variables;
 
 use crate::cargo;
-use crate::conformance::{self, Outcome, Through, OPTIMISED};
+use crate::conformance::{self, Outcome, Through};
 use crate::emulated::ARCHITECTURES;
 use crate::nvcc;
 use crate::published;
@@ -267,10 +267,7 @@ fn tests<'a>(
     archs: &[&'a String],
 ) -> Result<Vec<(&'a String, Outcome)>> {
     let name = row.name;
-    // Unoptimised tests would spend their time in Candle's CPU code.
-    let kind = [
-        "test", "--lib", "--tests", "--no-run", "--config", OPTIMISED,
-    ];
+    let kind = ["test", "--lib", "--tests", "--no-run"];
     let programs = test_programs(&mut site.build(row, &kind, folder, archs)?)?;
     let mut all = Vec::new();
     for &arch in archs {

@@ -54,10 +54,10 @@ impl Input {
         if place.elem_count() == 0 {
             return Ok(());
         }
-        if let (Device::Cuda(_), Device::Cpu) = (place.device(), value.device()) {
-            if let Some(runs) = runs(&value)? {
-                return set_runs(&place.flatten_all()?, runs);
-            }
+        if let (Device::Cuda(_), Device::Cpu) = (place.device(), value.device())
+            && let Some(runs) = runs(&value)?
+        {
+            return set_runs(&place.flatten_all()?, runs);
         }
         let value = value.to_device(place.device())?.flatten_all()?;
         place.flatten_all()?.slice_set(&value.contiguous()?, 0, 0)

@@ -185,17 +185,16 @@ impl Gate {
                 self.top
             );
         }
-        if let Some(bias) = bias {
-            if bias.dims() != [experts]
+        if let Some(bias) = bias
+            && (bias.dims() != [experts]
                 || bias.dtype() != DType::F32
-                || !bias.device().same_device(logits.device())
-            {
-                bail!(
-                    "moe::Gate: a bias {:?} of {:?} for {experts} experts: it must be F32",
-                    bias.shape(),
-                    bias.dtype()
-                );
-            }
+                || !bias.device().same_device(logits.device()))
+        {
+            bail!(
+                "moe::Gate: a bias {:?} of {:?} for {experts} experts: it must be F32",
+                bias.shape(),
+                bias.dtype()
+            );
         }
         row_float("moe::Gate", logits).map(|_| ())
     }

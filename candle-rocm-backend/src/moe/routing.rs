@@ -167,25 +167,25 @@ impl Routing {
     ) -> Result<Tensor> {
         const NAME: &str = "moe::Routing::combine";
         let columns = self.check(NAME, x, self.groups.rows())?;
-        if let Some(weights) = weights {
-            if weights.dims() != [self.tokens, self.top] || weights.dtype() != DType::F32 {
-                bail!(
-                    "{NAME}: weights {:?} of {:?}: they must be F32 of ({}, {})",
-                    weights.shape(),
-                    weights.dtype(),
-                    self.tokens,
-                    self.top
-                );
-            }
+        if let Some(weights) = weights
+            && (weights.dims() != [self.tokens, self.top] || weights.dtype() != DType::F32)
+        {
+            bail!(
+                "{NAME}: weights {:?} of {:?}: they must be F32 of ({}, {})",
+                weights.shape(),
+                weights.dtype(),
+                self.tokens,
+                self.top
+            );
         }
-        if let Some(addend) = addend {
-            if addend.dims() != [self.tokens, columns] || addend.dtype() != x.dtype() {
-                bail!(
-                    "{NAME}: what is added is {:?} of {:?}",
-                    addend.shape(),
-                    addend.dtype()
-                );
-            }
+        if let Some(addend) = addend
+            && (addend.dims() != [self.tokens, columns] || addend.dtype() != x.dtype())
+        {
+            bail!(
+                "{NAME}: what is added is {:?} of {:?}",
+                addend.shape(),
+                addend.dtype()
+            );
         }
         self.combined(NAME, x, weights, addend)
     }
@@ -370,7 +370,7 @@ fn on_host(chosen: &Tensor, experts: usize, blocks: usize) -> Result<Made> {
         for (assignment, _) in all
             .iter()
             .enumerate()
-            .filter(|(_, &of)| of as usize == expert)
+            .filter(|&(_, &of)| of as usize == expert)
         {
             place[assignment] = source.len() as i32;
             source.push(assignment as i32);

@@ -41,10 +41,10 @@ impl CrossEntropyOptions {
                 self.label_smoothing
             );
         }
-        if let Some(cap) = self.softcap {
-            if !(cap > 0.0 && cap.is_finite()) {
-                bail!("{name}: a softcap of {cap}: it must be above 0, or None");
-            }
+        if let Some(cap) = self.softcap
+            && !(cap > 0.0 && cap.is_finite())
+        {
+            bail!("{name}: a softcap of {cap}: it must be above 0, or None");
         }
         if !self.z_loss.is_finite() {
             bail!("{name}: a z-loss of {}: it must be a number", self.z_loss);
