@@ -63,6 +63,7 @@ pub mod graph;
 mod kernels;
 mod linked;
 mod memory;
+pub mod nvtx;
 mod order;
 pub mod plan;
 pub mod pool;

@@ -14,6 +14,7 @@ const LAYERS: &[Layer<'static>] = &[
     ("pool", &["pool"]),
     ("stream", &["stream"]),
     ("profile", &["profile"]),
+    ("nvtx", &["nvtx"]),
     ("memory", &["memory"]),
     ("kernels", &["kernels"]),
     ("problems", &["gemm::problem", "gemm::choice"]),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use candle_core::{bail, DType, Device, Result, Tensor, D};
 use candle_rocm_backend::communication::Rank;
 use candle_rocm_backend::ops::{CompletionCounters, KvCache, Rotary, Scores};
+use candle_rocm_backend::profile;
 
 use crate::cache::Cache;
 use crate::chained;
@@ -222,6 +223,7 @@ impl Transformer {
         }
         let mut state = State { x, normed: None };
         for (n, layer) in weights.layers.iter().enumerate() {
+            let _range = profile::range_with(|| format!("layer {n}"));
             let qkv = state.products(self.norm_of(&layer.attention_norm), &layer.qkv)?;
             let qkv = qkv.reshape((batch, steps, ()))?;
             let keys = (&cache.layers[n], &cache.rotary);

@@ -161,6 +161,14 @@ variables! {
     TRACE "CANDLE_ROCM_TRACE" Profile:
         "a file, such as `trace.json`", "no trace";
         "Has any program write what threads gave to GPUs and when GPUs ran it, for <https://ui.perfetto.dev>.";
+    RANGES "CANDLE_ROCM_RANGES" Profile:
+        "`0`, `1`, `auto`", "`auto`";
+        "Whether ranges and marks (`profile::range`, layers of models, `cudarc::nvtx`) are told to another profiler, AMD's by \
+         roctx or NVIDIA's by nvToolsExt: always (`1`), never (`0`), or where `rocprofv3 --marker-trace` or Nsight \
+         Systems started the program (`auto`).";
+    RANGES_LIBRARY "CANDLE_ROCM_RANGES_LIBRARY" Profile:
+        "a file", "the search in the vendor's folders";
+        "The library of the profiler that is told of ranges: roctx or nvToolsExt.";
 
     GEMM "CANDLE_ROCM_GEMM" Products:
         "`own`, `library`, `auto`", "`auto`";

@@ -1,12 +1,8 @@
-//! NVIDIA's marks for profilers (nvToolsExt): events of `tracing`, whose subscribers tell times.
+//! NVIDIA's marks for profilers (nvToolsExt), for C and C++ that a program links.
 
-use std::cell::Cell;
 use std::ffi::{c_char, c_int, CStr};
 
-thread_local! {
-    /// How many ranges of this thread are open.
-    static DEPTH: Cell<c_int> = const { Cell::new(0) };
-}
+use crate::nvtx::result;
 
 /// A name that C++ gives.
 ///
@@ -24,19 +20,13 @@ unsafe fn text<'a>(name: *const c_char) -> std::borrow::Cow<'a, str> {
 #[no_mangle]
 pub unsafe extern "C" fn nvtxRangePushA(name: *const c_char) -> c_int {
     // SAFETY: the caller's promise.
-    tracing::trace!(name = &*unsafe { text(name) }, "range begins");
-    let depth = DEPTH.get();
-    DEPTH.set(depth + 1);
-    depth
+    result::range_push(unsafe { text(name) })
 }
 
 /// The last one ends. Returns how many stay open, or less than 0 if there was none.
 #[no_mangle]
 pub extern "C" fn nvtxRangePop() -> c_int {
-    let depth = DEPTH.get() - 1;
-    DEPTH.set(depth.max(0));
-    tracing::trace!(depth, "range ends");
-    depth
+    result::range_pop()
 }
 
 /// A moment.
@@ -46,5 +36,5 @@ pub extern "C" fn nvtxRangePop() -> c_int {
 #[no_mangle]
 pub unsafe extern "C" fn nvtxMarkA(name: *const c_char) {
     // SAFETY: the caller's promise.
-    tracing::trace!(name = &*unsafe { text(name) }, "mark");
+    result::mark(unsafe { text(name) });
 }

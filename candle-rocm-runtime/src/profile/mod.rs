@@ -18,11 +18,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! [`range`] and [`mark`] name parts of a program in that trace, and in AMD's and NVIDIA's own profilers.
+//!
 //! An event costs the GPU a microsecond or two between kernels that would follow each other at once, and the host a call: a
 //! profiled program is slower than it is, its kernels are not. Kernels that are captured into a graph have no events; the graph
 //! has. Off, all of this costs a launch one load.
 
 mod at_exit;
+pub(crate) mod marks;
 mod range;
 mod recorder;
 mod report;
@@ -31,7 +34,7 @@ mod switch;
 mod trace;
 mod work;
 
-pub use range::{range, Range};
+pub use range::{mark, range, range_with, Range};
 pub use report::{Report, Row};
 
 pub(crate) use switch::timed;

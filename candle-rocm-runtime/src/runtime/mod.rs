@@ -104,16 +104,25 @@ pub fn select(kind: RuntimeKind) -> Result<&'static Runtime> {
     Ok(CURRENT.get_or_init(|| runtime))
 }
 
+/// What the environment asks for.
+fn asked() -> Result<RuntimeKind> {
+    match std::env::var(RUNTIME_VARIABLE) {
+        Ok(text) if !text.is_empty() => text.parse(),
+        _ => Ok(RuntimeKind::Amd),
+    }
+}
+
+/// The runtime of the process, or the one that the first use would start.
+pub(crate) fn kind() -> Result<RuntimeKind> {
+    CURRENT.get().map_or_else(asked, |current| Ok(current.kind))
+}
+
 /// The runtime of the process, started now if this is the first use.
 pub fn current() -> Result<&'static Runtime> {
     if let Some(runtime) = CURRENT.get() {
         return Ok(runtime);
     }
-    let kind = match std::env::var(RUNTIME_VARIABLE) {
-        Ok(text) if !text.is_empty() => text.parse()?,
-        _ => RuntimeKind::Amd,
-    };
-    match select(kind) {
+    match select(asked()?) {
         // Another thread selected a runtime in the meantime: that one it is.
         Err(error) => CURRENT.get().ok_or(error),
         Ok(runtime) => Ok(runtime),

@@ -16,7 +16,6 @@ absent! {
     "cusolver" => "cuSOLVER",
     "cusolvermg" => "cuSOLVERMg",
     "cufile" => "cuFile",
-    "nvtx" => "NVTX",
     "cupti" => "CUPTI",
     "cufft" => "cuFFT",
     "cutensor" => "cuTENSOR",

@@ -222,6 +222,23 @@ pub mod nccl {
     }
 }
 
+/// Ranges and marks for profilers.
+pub mod nvtx {
+    pub use candle_rocm_runtime::nvtx::{mark, name_category, scoped_range, Event, Payload, Range};
+
+    /// Functions without types of their own.
+    pub mod result {
+        pub use candle_rocm_runtime::nvtx::result::{
+            mark, name_category, name_os_thread, range_end, range_pop, range_push, range_start,
+        };
+    }
+
+    /// cudarc's safe layer, whose items it also exports one level up.
+    pub mod safe {
+        pub use super::{mark, name_category, scoped_range, Event, Payload, Range};
+    }
+}
+
 /// Random numbers.
 pub mod curand {
     pub use candle_rocm_runtime::rng::Rng as CudaRng;
