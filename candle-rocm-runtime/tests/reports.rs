@@ -39,11 +39,16 @@ impl Selection {
         })
     }
 
+    /// By Candle's kernel, or the one of the code object, to which nobody adds the type of the indices.
     fn launch(&mut self, stream: &Arc<Stream>, kernel: &Function) -> Result<()> {
+        let index_type = INDEXING.index_argument(KERNEL).unwrap().value;
         let mut launch = stream.launch_builder(kernel);
         launch.arg(&IDS).arg(&1usize).arg(&self.info);
         launch.arg(&self.ids).arg(&self.table).arg(&mut self.rows);
         launch.arg(&1usize).arg(&ROWS).arg(&IDS).arg(&1usize);
+        if kernel.name() != KERNEL {
+            launch.arg(&index_type);
+        }
         // SAFETY: the arguments are the kernel's, which traps before it reads what is not in the table.
         unsafe { launch.launch(LaunchConfig::for_num_elems(IDS as u32)) }.map(drop)
     }
@@ -91,7 +96,7 @@ fn a_module_loaded_again_has_a_report_of_its_own() {
         let load = || {
             let image = Image::from_binary(code.clone());
             let module = context.load_module(image).unwrap();
-            module.load_function(KERNEL).unwrap()
+            module.load_function(&INDEXING.symbol(KERNEL)).unwrap()
         };
         context.kernel(&INDEXING, KERNEL).unwrap();
         // One that is gone takes its memory with it.
