@@ -28,7 +28,7 @@
 // Elements that a thread has on their way at once.
 constexpr int AT_ONCE = 4;
 
-// The unit of `from` at index * stride, 0 where the index is absent. A bad index is read as absent, and `refused`
+// The element or vector of `from` at index * stride, 0 where the index is absent. A bad index is read as absent, and `refused`
 // becomes i: a trap in a loop would keep its loads from overlapping.
 template <class U>
 __device__ __forceinline__ U select(const U *__restrict__ from, int64_t index, size_t stride, size_t src_dim, size_t i,
@@ -40,12 +40,12 @@ __device__ __forceinline__ U select(const U *__restrict__ from, int64_t index, s
     return value;
 }
 
-// Moves units of U, which may be several elements, so many at once: their numbers fit N, and the index of row r of the
+// Moves elements or vectors of them, U, so many at once: their numbers fit N, and the index of row r of the
 // result is at place(r). Returns the row of an index that is refused, or NONE.
 template <int TOGETHER, class N, class U, class Place>
-__device__ __forceinline__ size_t select_units(size_t units, const Indices &ids, const U *__restrict__ src,
-                                               U *__restrict__ dst, size_t src_dim, size_t ids_dim, size_t right,
-                                               Place place) {
+__device__ __forceinline__ size_t select_vectors(size_t vectors, const Indices &ids, const U *__restrict__ src,
+                                                 U *__restrict__ dst, size_t src_dim, size_t ids_dim, size_t right,
+                                                 Place place) {
     size_t refused = NONE, step = global_threads(), i = global_thread();
     auto move = [&](auto count) INLINED {
         constexpr int COUNT = count;
@@ -56,11 +56,11 @@ __device__ __forceinline__ size_t select_units(size_t units, const Indices &ids,
         U values[COUNT];
 #pragma unroll
         for (int s = 0; s < COUNT; s++) {
-            N unit = (N)(i + s * step), of_all = unit / (N)right, left = of_all / (N)ids_dim;
+            N vector = (N)(i + s * step), of_all = vector / (N)right, left = of_all / (N)ids_dim;
             row[s] = of_all - left * (N)ids_dim;
             at[s] = place(row[s]);
-            // Where the unit would be for index 0.
-            from[s] = src + (size_t)left * src_dim * right + (unit - of_all * (N)right);
+            // Where the vector would be for index 0.
+            from[s] = src + (size_t)left * src_dim * right + (vector - of_all * (N)right);
         }
         ids.read(index, at);
 #pragma unroll
@@ -69,8 +69,8 @@ __device__ __forceinline__ size_t select_units(size_t units, const Indices &ids,
         for (int s = 0; s < COUNT; s++) dst[i + s * step] = values[s];
     };
     if constexpr (TOGETHER > 1)
-        for (; i + (TOGETHER - 1) * step < units; i += TOGETHER * step) move(Constant<TOGETHER>());
-    for (; i < units; i += step) move(Constant<1>());
+        for (; i + (TOGETHER - 1) * step < vectors; i += TOGETHER * step) move(Constant<TOGETHER>());
+    for (; i < vectors; i += step) move(Constant<1>());
     return refused;
 }
 
@@ -83,19 +83,19 @@ struct IndexLayout {
     }
 };
 
-// Ends the launch where an index is refused. More units than 32 bits count, and indices that do not lie evenly, have a
-// loop of their own: divisions of 64 bits take some hundred instructions.
+// As above. More vectors than 32 bits count, and indices that do not lie evenly, have a loop of their own: divisions of 64
+// bits take some hundred instructions.
 template <class U>
-__device__ __forceinline__ size_t select_units(size_t units, const IndexLayout &layout, const Indices &ids,
-                                               const U *__restrict__ src, U *__restrict__ dst, size_t src_dim,
-                                               size_t ids_dim, size_t right) {
-    if (layout.num_dims == 1 && units <= 0xffffffffu) {
+__device__ __forceinline__ size_t select_vectors(size_t vectors, const IndexLayout &layout, const Indices &ids,
+                                                 const U *__restrict__ src, U *__restrict__ dst, size_t src_dim,
+                                                 size_t ids_dim, size_t right) {
+    if (layout.num_dims == 1 && vectors <= 0xffffffffu) {
         size_t stride = layout.info[1];
-        return select_units<AT_ONCE, uint32_t>(units, ids, src, dst, src_dim, ids_dim, right,
-                                               [=](size_t row) INLINED { return row * stride; });
+        return select_vectors<AT_ONCE, uint32_t>(vectors, ids, src, dst, src_dim, ids_dim, right,
+                                                 [=](size_t row) INLINED { return row * stride; });
     }
-    return select_units<1, size_t>(units, ids, src, dst, src_dim, ids_dim, right,
-                                   [=](size_t row) INLINED { return layout.place(row); });
+    return select_vectors<1, size_t>(vectors, ids, src, dst, src_dim, ids_dim, right,
+                                     [=](size_t row) INLINED { return layout.place(row); });
 }
 
 template <class T>
@@ -105,10 +105,10 @@ __device__ __forceinline__ void index_select(size_t numel, const IndexLayout &la
     using Wide = vec<uint32_t, 4>;
     size_t refused;
     if (right % VEC16<T> == 0 && is_aligned(src, 16) && is_aligned(dst, 16)) {
-        refused = select_units(numel / VEC16<T>, layout, ids, (const Wide *)src, (Wide *)dst, src_dim, ids_dim,
-                               right / VEC16<T>);
+        refused = select_vectors(numel / VEC16<T>, layout, ids, (const Wide *)src, (Wide *)dst, src_dim, ids_dim,
+                                 right / VEC16<T>);
     } else {
-        refused = select_units(numel, layout, ids, src, dst, src_dim, ids_dim, right);
+        refused = select_vectors(numel, layout, ids, src, dst, src_dim, ids_dim, right);
     }
     if (refused != NONE) ids.refuse(Operation("index_select"), row_outside, layout.place(refused), src_dim, refused);
 }
@@ -119,8 +119,8 @@ __device__ __forceinline__ void index_select(size_t numel, const IndexLayout &la
         index_select(numel, {num_dims, info}, {ids, index_type}, src, dst, src_dim, ids_dim, right);              \
     }
 
-// N neighbouring elements at a time: they lie in one row of the indices, or are columns of one. Returns the number of an
-// index that is refused, or NONE.
+// N neighbouring elements at a time: they lie in one row of the indices, or are columns of one. Returns the number of
+// an index that is refused, or NONE.
 template <int N, class T>
 __device__ __forceinline__ size_t gather(size_t numel, const Indices &ids, const T *__restrict__ src,
                                          T *__restrict__ dst, size_t src_dim, size_t ids_dim, size_t right) {
