@@ -28,8 +28,8 @@
 // Elements that a thread has on their way at once.
 constexpr int AT_ONCE = 4;
 
-// The element or vector of `from` at index * stride, 0 where the index is absent. A bad index is read as absent, and `refused`
-// becomes i: a trap in a loop would keep its loads from overlapping.
+// The element or vector of `from` at index * stride, 0 where the index is absent. A bad index is read as absent, and
+// `refused` becomes i: a trap in a loop would keep its loads from overlapping.
 template <class U>
 __device__ __forceinline__ U select(const U *__restrict__ from, int64_t index, size_t stride, size_t src_dim, size_t i,
                                     size_t &refused) {
@@ -40,8 +40,8 @@ __device__ __forceinline__ U select(const U *__restrict__ from, int64_t index, s
     return value;
 }
 
-// Moves elements or vectors of them, U, so many at once: their numbers fit N, and the index of row r of the
-// result is at place(r). Returns the row of an index that is refused, or NONE.
+// Moves elements or vectors of them, U, so many at once: their numbers fit N, and the index of row r of the result is
+// at place(r). Returns the row of an index that is refused, or NONE.
 template <int TOGETHER, class N, class U, class Place>
 __device__ __forceinline__ size_t select_vectors(size_t vectors, const Indices &ids, const U *__restrict__ src,
                                                  U *__restrict__ dst, size_t src_dim, size_t ids_dim, size_t right,
@@ -83,8 +83,8 @@ struct IndexLayout {
     }
 };
 
-// As above. More vectors than 32 bits count, and indices that do not lie evenly, have a loop of their own: divisions of 64
-// bits take some hundred instructions.
+// As above. More vectors than 32 bits count, and indices that do not lie evenly, have a loop of their own: divisions of
+// 64 bits take some hundred instructions.
 template <class U>
 __device__ __forceinline__ size_t select_vectors(size_t vectors, const IndexLayout &layout, const Indices &ids,
                                                  const U *__restrict__ src, U *__restrict__ dst, size_t src_dim,
