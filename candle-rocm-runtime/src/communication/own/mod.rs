@@ -6,6 +6,7 @@
 //! of ranks, so that every rank gets the same bits.
 
 mod arguments;
+mod boxes;
 mod device_slots;
 mod join;
 mod layout;
