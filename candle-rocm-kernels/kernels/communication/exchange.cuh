@@ -56,7 +56,7 @@ __device__ __forceinline__ uint32_t pieces_of(const AllReduceProblem &p) {
     return p.bytes > begin ? (uint32_t)ceil_div(p.bytes - begin, stride) : 0;
 }
 
-// Calls move(at_once, is_whole) for as many units at once as a range allows whose units in memory are whole, or for one.
+// Calls move(units at once, is_whole): AT_ONCE where all of a range's units in memory are whole and lie well, else one.
 template <uint32_t AT_ONCE, class M>
 __device__ __forceinline__ void by_units(const AllReduceProblem &p, const void *memory, const Range &range, M move) {
     bool is_whole =
@@ -136,7 +136,7 @@ __device__ __forceinline__ bool waited_well(const AllReduceProblem &p, const Wai
     return true;
 }
 
-// Calls send(unit, elements) for each unit of a range that is this work-item's, with this rank's elements, AT_ONCE of them.
+// Calls send(unit, elements of this rank) for each unit of a range that is this work-item's, AT_ONCE of them.
 template <class T, uint32_t AT_ONCE, class S>
 __device__ __forceinline__ void send_units(const AllReduceProblem &p, const Range &range, S send) {
     uint64_t first = range.begin / sizeof(T), count = p.bytes / sizeof(T);
@@ -150,8 +150,8 @@ __device__ __forceinline__ void send_units(const AllReduceProblem &p, const Rang
     });
 }
 
-// Reduces a range of all ranks, in their order, to memory, AT_ONCE units. receive(rank, unit, unit's elements) says false if
-// they will not come, and share(unit, results) has the results of each.
+// Reduces a range of all ranks, in their order, to memory, AT_ONCE units. receive(rank, unit, unit's elements) says
+// false if they will not come, and share(unit, results) has the results of each.
 template <class T, uint32_t AT_ONCE, bool IS_WHOLE, class R, class S>
 __device__ __forceinline__ void reduce_each(const AllReduceProblem &p, const Range &range, R receive, S share) {
     constexpr int N = VEC16<T>;
@@ -166,8 +166,9 @@ __device__ __forceinline__ void reduce_each(const AllReduceProblem &p, const Ran
             Unit<T> values[AT_ONCE];
 #pragma unroll
             for (uint32_t u = 0; u < AT_ONCE; u++) {
-                // Of units that are not there the last is read again.
-                uint32_t unit = min_of(first + u * ALL_REDUCE_THREADS, units - 1);
+                // Of units that are not there the first is read again.
+                uint32_t unit = first + u * ALL_REDUCE_THREADS;
+                if (unit >= units) unit = first;
                 if (rank == p.rank) values[u] = load_unit<T>(p.from, start + (uint64_t)unit * N, count, IS_WHOLE);
                 else if (!receive(rank, unit, values[u])) return;
             }

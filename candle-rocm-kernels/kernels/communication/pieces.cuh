@@ -1,7 +1,8 @@
-// Large all-reduces: pieces with flags. Each rank reduces its share of every piece, and hands the results to the others.
+// Large all-reduces: pieces with flags. Each rank reduces its share of every piece, and hands the results to the
+// others.
 //
-// A workgroup sends a piece, reduces its share of the one before, and gathers the shares of the one before that: what it
-// waits for was sent a while ago. Results come to the place of the ring from which the share was read: it is free. A
+// A workgroup sends a piece, reduces its share of the one before, and gathers the shares of the one before that: what
+// it waits for was sent a while ago. Results come to the place of the ring from which the share was read: it is free. A
 // ring has four places. A piece is sent when the last but one has been received of every rank, which sent that after it
 // was through with the third last, and so with all before.
 #pragma once

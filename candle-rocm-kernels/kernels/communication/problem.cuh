@@ -43,8 +43,9 @@ struct CommunicationProblem {
     uint32_t ends_message;
 };
 
-// An all-reduce in one launch, at one rank. Workgroups cut it into pieces in turns, and each exchanges its pieces with the
-// workgroups of its number at the other ranks: it waits for no other. What it exchanges them by is its area of a box.
+// An all-reduce in one launch, at one rank. Workgroups cut it into pieces in turns, and each exchanges its pieces with
+// the workgroups of its number at the other ranks: it waits for no other. What it exchanges them by is its area of a
+// box.
 struct AllReduceProblem {
     // This rank's memory.
     const void *from;
@@ -56,7 +57,7 @@ struct AllReduceProblem {
     int32_t *exchanged;
     // For each workgroup, what it has waited for long, or 0: a rank and 1, and the number of its piece from bit 8 on.
     uint32_t *awaits;
-    // The rank that is waited for in vain, and 1, so says the host, or DOUBT_ALL; and the rank that was given up, and 1.
+    // The rank that will not come, and 1, or DOUBT_ALL: so says the host. And the rank that was given up, and 1.
     const uint32_t *doubt;
     uint32_t *gave_up;
     uint64_t bytes;
