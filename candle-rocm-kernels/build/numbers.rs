@@ -47,7 +47,17 @@ const NUMBERS: &[(&str, &str, &[&str])] = &[
     (
         "communication",
         "communication/problem.cuh",
-        &["ReduceOp", "COMMUNICATION_THREADS"],
+        &[
+            "ExchangeStep",
+            "DOUBT_ALL",
+            "ReduceOp",
+            "COMMUNICATION_THREADS",
+            "ALL_REDUCE_THREADS",
+            "ALL_REDUCE_WORKGROUPS",
+            "RING_PIECES",
+            "RING_PACKETS",
+            "AREA_FLAGS",
+        ],
     ),
     ("fft", "fft/fft.cuh", &["FftFlags"]),
 ];

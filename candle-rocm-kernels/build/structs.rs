@@ -37,7 +37,10 @@ const STRUCTS: &[(&str, &[&str])] = &[
     ("linalg/linalg.cuh", &["LinalgProblem"]),
     ("fft/fft.cuh", &["FftProblem"]),
     ("losses/problem.cuh", &["CrossEntropyProblem"]),
-    ("communication/problem.cuh", &["CommunicationProblem"]),
+    (
+        "communication/problem.cuh",
+        &["CommunicationProblem", "AllReduceProblem"],
+    ),
     ("norms/group_norm.cuh", &["GroupNormProblem"]),
     (
         "optimizers/tensors.cuh",

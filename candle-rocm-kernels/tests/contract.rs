@@ -8,7 +8,7 @@ mod support;
 
 use candle_rocm_kernels as kernels;
 use kernels::arguments::{
-    Layout, ATTEND_PROBLEM, ATTENTION_GRADIENTS, ATTENTION_PROBLEM, CAT_INPUTS,
+    Layout, ALL_REDUCE_PROBLEM, ATTEND_PROBLEM, ATTENTION_GRADIENTS, ATTENTION_PROBLEM, CAT_INPUTS,
     COMMUNICATION_PROBLEM, CONVOLUTION_PROBLEM, CROSS_ENTROPY_PROBLEM, DNN_POOLING, DNN_PROBLEM,
     FFT_PROBLEM, GEMM_PROBLEM, GROUPED_PROBLEM, GROUP_NORM_PROBLEM, LINALG_PROBLEM, MATMUL_PROBLEM,
     OPTIMIZER_STEP, SPARSE_PROBLEM,
@@ -1277,9 +1277,13 @@ fn communication_has_a_reduction_of_every_type() {
     let dtypes = [
         "i8", "u8", "i32", "u32", "i64", "u64", "bf16", "f16", "f32", "f64",
     ];
-    let reductions = dtypes.map(|dtype| format!("communication_reduce_{dtype}"));
+    let by_boxes = ["packets", "pieces"];
+    let reductions = ["reduce"]
+        .into_iter()
+        .chain(by_boxes)
+        .flat_map(|what| dtypes.map(|dtype| format!("communication_{what}_{dtype}")));
     let others = ["communication_publish", "communication_gather"].map(String::from);
-    let expected: BTreeSet<String> = reductions.into_iter().chain(others).collect();
+    let expected: BTreeSet<String> = reductions.chain(others).collect();
     let gpus = kernels::architectures().iter();
     for arch in gpus.filter(|arch| arch.starts_with("gfx")) {
         let code = kernels::COMMUNICATION
@@ -1287,9 +1291,13 @@ fn communication_has_a_reduction_of_every_type() {
             .expect("an embedded architecture");
         let found = support::kernels(&code);
         for (name, kernel) in &found {
-            let problem = [by_value(&COMMUNICATION_PROBLEM)];
-            assert_eq!(kernel.arguments, problem, "{name} for {arch}");
-            assert_eq!(kernel.max_workgroup, 256, "{name} for {arch}");
+            let is_by_boxes = by_boxes.iter().any(|what| name.contains(what));
+            let (problem, work_items) = match is_by_boxes {
+                true => (&ALL_REDUCE_PROBLEM, 512),
+                false => (&COMMUNICATION_PROBLEM, 256),
+            };
+            assert_eq!(kernel.arguments, [by_value(problem)], "{name} for {arch}");
+            assert_eq!(kernel.max_workgroup, work_items, "{name} for {arch}");
         }
         let found: BTreeSet<String> = found.into_keys().collect();
         assert_eq!(found, expected, "kernels for {arch}");

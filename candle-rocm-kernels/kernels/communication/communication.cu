@@ -1,7 +1,8 @@
 // Collectives over GPUs, in steps of one rank: data to its slots, and from the ranks' slots, or their reduction.
 //
 // Each of a collective's steps is a launch on the rank's own stream. Ranks wait for each other in the kernels alone.
-#include "communication/reduction.cuh"
+#include "communication/packets.cuh"
+#include "communication/pieces.cuh"
 #include "portable/dtypes.cuh"
 
 // NCCL's element types: X(name, type).
@@ -41,5 +42,11 @@ ENTRY __launch_bounds__(COMMUNICATION_THREADS) communication_gather(Communicatio
 #define REDUCTIONS(NAME, T)                                                                              \
     ENTRY __launch_bounds__(COMMUNICATION_THREADS) communication_reduce_##NAME(CommunicationProblem p) { \
         reduce_slots<T>(p);                                                                              \
+    }                                                                                                    \
+    ENTRY __launch_bounds__(ALL_REDUCE_THREADS) communication_packets_##NAME(AllReduceProblem p) {       \
+        all_reduce_packets<T>(p);                                                                        \
+    }                                                                                                    \
+    ENTRY __launch_bounds__(ALL_REDUCE_THREADS) communication_pieces_##NAME(AllReduceProblem p) {        \
+        all_reduce_pieces<T>(p);                                                                         \
     }
 FOR_COMMUNICATED(REDUCTIONS)

@@ -22,15 +22,39 @@ template <class C, int N> __device__ __forceinline__ void combine(uint32_t op, C
     auto most = [](C a, C b) {
         return a != a || b > a ? b : a;
     };
+    auto each = [&](auto f) INLINED {
 #pragma unroll
-    for (int i = 0; i < N; i++) {
-        switch (op) {
-        case PROD: into[i] *= values[i]; break;
-        case MAX: into[i] = most(into[i], values[i]); break;
-        case MIN: into[i] = least(into[i], values[i]); break;
-        default: into[i] += values[i];
-        }
+        for (int i = 0; i < N; i++) into[i] = f(into[i], values[i]);
+    };
+    switch (op) {
+    case PROD: each([](C a, C b) INLINED { return a * b; }); break;
+    case MAX: each(most); break;
+    case MIN: each(least); break;
+    default: each([](C a, C b) INLINED { return a + b; });
     }
+}
+
+// Combines a rank's elements with those of the ranks before it.
+template <class T, int N>
+__device__ __forceinline__ void take(uint32_t op, bool is_first, combined_t<T> (&all)[N], const vec<T, N> &values) {
+    combined_t<T> next[N];
+#pragma unroll
+    for (int i = 0; i < N; i++) next[i] = (combined_t<T>)values[i];
+    if (!is_first) {
+        combine<combined_t<T>, N>(op, all, next);
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; i++) all[i] = next[i];
+    }
+}
+
+// Elements of all ranks, rounded.
+template <class T, int N>
+__device__ __forceinline__ vec<T, N> reduced(uint32_t op, uint32_t world, const combined_t<T> (&all)[N]) {
+    vec<T, N> results;
+#pragma unroll
+    for (int i = 0; i < N; i++) results[i] = (T)(op == AVG ? all[i] / (combined_t<T>)world : all[i]);
+    return results;
 }
 
 // Slots that a work-item reads at once.
@@ -40,8 +64,7 @@ constexpr uint32_t SENDERS_AT_ONCE = 2;
 template <class T, int N>
 __device__ __forceinline__ void reduce_elements(const CommunicationProblem &p, uint32_t message, T *to,
                                                 uint64_t first) {
-    using C = combined_t<T>;
-    C all[N], next[N];
+    combined_t<T> all[N];
     for (uint32_t begin = 0; begin < p.world; begin += SENDERS_AT_ONCE) {
         // All are on their way before the first is used: other GPUs' memory takes long to answer.
         vec<T, N> values[SENDERS_AT_ONCE];
@@ -53,20 +76,11 @@ __device__ __forceinline__ void reduce_elements(const CommunicationProblem &p, u
 #pragma unroll
         for (uint32_t s = 0; s < SENDERS_AT_ONCE; s++) {
             if (begin + s >= p.world) break;
-#pragma unroll
-            for (int i = 0; i < N; i++) next[i] = (C)values[s][i];
-            if (begin + s > 0) {
-                combine<C, N>(p.op, all, next);
-            } else {
-#pragma unroll
-                for (int i = 0; i < N; i++) all[i] = next[i];
-            }
+            take<T, N>(p.op, begin + s == 0, all, values[s]);
         }
     }
     // The result may lie anywhere: elements are stored one by one where it does not lie well.
-    vec<T, N> results;
-#pragma unroll
-    for (int i = 0; i < N; i++) results[i] = (T)(p.op == AVG ? all[i] / (C)p.world : all[i]);
+    vec<T, N> results = reduced<T, N>(p.op, p.world, all);
     if (is_aligned(to, sizeof(results))) {
         store_vec(to + first, results);
     } else {

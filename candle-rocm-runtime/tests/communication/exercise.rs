@@ -30,13 +30,24 @@ fn zeros<T: Element>(stream: &Arc<Stream>, count: usize) -> DeviceBuffer<T> {
 /// All collectives of all types at this rank.
 pub fn everything(comm: &Comm) {
     for_each_element!(collectives(comm, &COUNTS));
-    // In two shots, and in more than one part.
-    for count in [32_769, 300_001] {
+    for_each_element!(by_pieces(comm));
+    // By packets or pieces, and by several of a workgroup.
+    for count in [32_769, 300_001, 700_001] {
         all_reduce::<f32>(comm, ReduceOp::Sum, count);
     }
     all_reduce::<half::bf16>(comm, ReduceOp::Avg, 65_535);
     gather_and_scatter::<u8>(comm, 65_537);
     around::<f32>(comm, 65_537);
+}
+
+/// An all-reduce of a type that is too large for packets through the host's memory; of one rank, through its GPU's.
+fn by_pieces<T: Element>(comm: &Comm) {
+    let bytes = if comm.world_size() == 1 {
+        1 << 20
+    } else {
+        1 << 17
+    };
+    all_reduce::<T>(comm, ReduceOp::Sum, bytes / size_of::<T>() + 13);
 }
 
 /// All collectives of a type.

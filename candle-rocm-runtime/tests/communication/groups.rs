@@ -1,5 +1,6 @@
 //! Ranks of one thread, in groups.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use candle_rocm_runtime::communication::{group_end, group_start, result, sys, Comm, Id, ReduceOp};
@@ -8,19 +9,20 @@ use candle_rocm_runtime::{Context, DevicePtr as _, Stream};
 use crate::elements::{of_rank, reduced};
 use crate::threads::on_gpus;
 
+/// Elements of an all-reduce that is by pieces wherever its data goes through.
+const LARGE: usize = 300_001;
+
 fn streams(count: usize) -> Vec<Arc<Stream>> {
     let stream = |ordinal| Context::new(ordinal).unwrap().default_stream();
     (0..count).map(stream).collect()
 }
 
-/// All ranks of a thread: an all-reduce, then messages of each to each, longer than a slot.
-fn of_one_thread(comms: &[Comm]) {
-    const COUNT: usize = 40_001;
-    let world = comms.len();
+/// Some or all ranks, of one thread: an all-reduce.
+fn all_reduce(comms: &[Comm], count: usize) {
     let mut buffers: Vec<_> = comms
         .iter()
         .map(|comm| {
-            let own = of_rank::<f32>(comm.rank(), COUNT);
+            let own = of_rank::<f32>(comm.rank(), count);
             comm.stream().clone_htod(&own).unwrap()
         })
         .collect();
@@ -29,9 +31,18 @@ fn of_one_thread(comms: &[Comm]) {
         comm.all_reduce_in_place(buffer, &ReduceOp::Sum).unwrap();
     }
     group_end().unwrap();
-    let expected = reduced::<f32>(ReduceOp::Sum, world, COUNT);
+    let expected = reduced::<f32>(ReduceOp::Sum, comms[0].world_size(), count);
     for (comm, buffer) in comms.iter().zip(&buffers) {
         assert!(comm.stream().clone_dtoh(buffer).unwrap() == expected);
+    }
+}
+
+/// All ranks of a thread: all-reduces by packets and by pieces, then messages of each to each, longer than a slot.
+fn of_one_thread(comms: &[Comm]) {
+    const COUNT: usize = 40_001;
+    let world = comms.len();
+    for count in [9, COUNT, LARGE] {
+        all_reduce(comms, count);
     }
     let zeros = |comm: &Comm| comm.stream().alloc_zeros::<f32>(COUNT * world).unwrap();
     let sends: Vec<_> = comms
@@ -91,6 +102,41 @@ fn ranks_begin_in_a_group() {
     });
 }
 
+/// A thread with two ranks gives each step of theirs to streams before the next; one alone all at once.
+fn threads_of_two_ranks_and_of_one() {
+    let id = Id::new().unwrap();
+    let of_ranks = |ranks: Range<usize>| {
+        group_start().unwrap();
+        let rank = |rank: usize| {
+            let stream = Context::new(rank).unwrap().new_stream().unwrap();
+            Comm::from_rank(stream, rank, 3, id).unwrap()
+        };
+        let comms: Vec<Comm> = ranks.map(rank).collect();
+        group_end().unwrap();
+        for count in [9, 40_001, LARGE, 9, 1_000_001] {
+            all_reduce(&comms, count);
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| of_ranks(0..2));
+        scope.spawn(|| of_ranks(2..3));
+    });
+}
+
+#[test]
+fn in_threads_with_peers() {
+    const TEST: &str = "groups::in_threads_with_peers";
+    let peers = [("ROCM_EMU_PEERS", "1")];
+    on_gpus(TEST, "gfx942", 3, &peers, threads_of_two_ranks_and_of_one);
+}
+
+#[test]
+fn in_threads_without_peers() {
+    const TEST: &str = "groups::in_threads_without_peers";
+    let peers = [("ROCM_EMU_PEERS", "0")];
+    on_gpus(TEST, "gfx1100", 3, &peers, threads_of_two_ranks_and_of_one);
+}
+
 /// Collectives are captured: a replay counts its messages by itself.
 #[test]
 fn captured_collectives_are_replayed() {
@@ -99,20 +145,22 @@ fn captured_collectives_are_replayed() {
     on_gpus(TEST, "gfx1100", 2, &[("ROCM_EMU_PEERS", "1")], || {
         crate::threads::with_ranks(2, |comm| {
             let stream = comm.stream();
-            let own = of_rank::<f32>(comm.rank(), 100);
-            let mut x = stream.clone_htod(&own).unwrap();
             let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-            stream.begin_capture(mode).unwrap();
-            comm.all_reduce_in_place(&mut x, &ReduceOp::Sum).unwrap();
             let flags = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
-            let graph = stream.end_capture(flags).unwrap().expect("a graph");
-            let mut expected = reduced::<f32>(ReduceOp::Sum, 2, 100);
-            for _ in 0..5 {
-                graph.launch().unwrap();
-                let found = stream.clone_dtoh(&x).unwrap();
-                assert!(found == expected);
-                // Both ranks have the same from now on.
-                expected = found.iter().map(|it| it + it).collect();
+            for count in [100, LARGE] {
+                let own = of_rank::<f32>(comm.rank(), count);
+                let mut x = stream.clone_htod(&own).unwrap();
+                stream.begin_capture(mode).unwrap();
+                comm.all_reduce_in_place(&mut x, &ReduceOp::Sum).unwrap();
+                let graph = stream.end_capture(flags).unwrap().expect("a graph");
+                let mut expected = reduced::<f32>(ReduceOp::Sum, 2, count);
+                for _ in 0..5 {
+                    graph.launch().unwrap();
+                    let found = stream.clone_dtoh(&x).unwrap();
+                    assert!(found == expected);
+                    // Both ranks have the same from now on.
+                    expected = found.iter().map(|it| it + it).collect();
+                }
             }
         });
     });

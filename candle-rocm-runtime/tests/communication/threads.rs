@@ -95,30 +95,36 @@ fn four_with_peers() {
 #[test]
 fn a_rank_that_leaves_is_named_by_the_others() {
     const TEST: &str = "threads::a_rank_that_leaves_is_named_by_the_others";
+    // By packets, and by pieces.
     on_gpus(TEST, "gfx1100", 4, &[], || {
-        with_ranks(4, |comm| {
-            let stream = comm.stream();
-            let mut x = stream.clone_htod(&[1f32; 100]).unwrap();
-            comm.all_reduce_in_place(&mut x, &ReduceOp::Sum).unwrap();
-            if comm.rank() == 2 {
-                return;
-            }
-            let start = Instant::now();
-            let error = comm
-                .all_reduce_in_place(&mut x, &ReduceOp::Sum)
-                .unwrap_err();
-            assert!(start.elapsed() < Duration::from_secs(10));
-            assert_eq!(error.0, ncclResult_t::ncclRemoteError);
-            assert!(error.message().contains("rank 2 (process"), "{error:?}");
-            // It is of no use any more, and the GPU is.
-            let again = comm
-                .all_reduce_in_place(&mut x, &ReduceOp::Sum)
-                .unwrap_err();
-            assert_eq!(again, error);
-            stream.synchronize().unwrap();
-            let seven = stream.clone_htod(&[7u8; 3]).unwrap();
-            assert_eq!(stream.clone_dtoh(&seven).unwrap(), [7; 3]);
-        });
+        rank_2_leaves(100);
+        rank_2_leaves(50_000);
+    });
+}
+
+fn rank_2_leaves(count: usize) {
+    with_ranks(4, |comm| {
+        let stream = comm.stream();
+        let mut x = stream.clone_htod(&vec![1f32; count]).unwrap();
+        comm.all_reduce_in_place(&mut x, &ReduceOp::Sum).unwrap();
+        if comm.rank() == 2 {
+            return;
+        }
+        let start = Instant::now();
+        let error = comm
+            .all_reduce_in_place(&mut x, &ReduceOp::Sum)
+            .unwrap_err();
+        assert!(start.elapsed() < Duration::from_secs(10));
+        assert_eq!(error.0, ncclResult_t::ncclRemoteError);
+        assert!(error.message().contains("rank 2 (process"), "{error:?}");
+        // It is of no use any more, and the GPU is.
+        let again = comm
+            .all_reduce_in_place(&mut x, &ReduceOp::Sum)
+            .unwrap_err();
+        assert_eq!(again, error);
+        stream.synchronize().unwrap();
+        let seven = stream.clone_htod(&[7u8; 3]).unwrap();
+        assert_eq!(stream.clone_dtoh(&seven).unwrap(), [7; 3]);
     });
 }
 

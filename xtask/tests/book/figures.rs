@@ -103,8 +103,18 @@ const FIGURES: [(&str, &str, Source); 16] = [
     ),
     (
         "docs/user/communication.md",
-        "64 KiB",
-        Source::Code("const ONE_SHOT_BYTES: u64 = 64 << 10;"),
+        "128 KiB",
+        Source::Code("const FAR_PACKETS: u64 = 128 << 10;"),
+    ),
+    (
+        "docs/user/communication.md",
+        "1 MiB",
+        Source::Code("const NEAR_PACKETS: u64 = 1 << 20;"),
+    ),
+    (
+        "docs/user/communication.md",
+        "72 MiB",
+        Source::Code("const NEAR_BYTES: usize = 72 << 20;"),
     ),
     (
         "docs/user/cuda-kernels.md",

@@ -33,3 +33,29 @@ candle_rocm_kernels::kernel_argument! { COMMUNICATION_PROBLEM,
 
 // SAFETY: numbers, laid out by C's rules, as the kernel's parameter; there is no padding.
 unsafe impl DeviceRepr for CommunicationArguments {}
+
+candle_rocm_kernels::kernel_argument! { ALL_REDUCE_PROBLEM,
+    /// An all-reduce in one launch; the header says what the fields are.
+    #[derive(Clone, Copy, Debug)]
+    pub(super) struct AllReduceArguments {
+        pub from: u64,
+        pub to: u64,
+        pub boxes: u64,
+        pub exchanged: u64,
+        pub awaits: u64,
+        pub doubt: u64,
+        pub gave_up: u64,
+        pub bytes: u64,
+        pub piece: u32,
+        pub areas: u32,
+        pub area: u32,
+        pub rank: u32,
+        pub world: u32,
+        pub op: u32,
+        pub copies: u32,
+        pub does: u32,
+    }
+}
+
+// SAFETY: numbers, laid out by C's rules, as the kernel's parameter; there is no padding.
+unsafe impl DeviceRepr for AllReduceArguments {}

@@ -1,4 +1,4 @@
-//! Slots in GPUs' memory, where all ranks are of one process and their GPUs reach each other's memory.
+//! Slots and boxes in GPUs' memory, where all ranks are of one process and their GPUs reach each other's memory.
 
 use std::sync::Arc;
 
@@ -10,17 +10,17 @@ use crate::runtime::RuntimeKind;
 /// `hipDeviceMallocUncached` and `hipDeviceMallocFinegrained`: memory that GPUs see alike while kernels run.
 const UNCACHED: [u32; 2] = [3, 1];
 
-/// Two slots in a GPU's memory.
+/// Two slots and boxes in a GPU's memory.
 pub(super) struct DeviceSlots {
     address: u64,
     device: Arc<Device>,
 }
 
 impl DeviceSlots {
-    /// Slots of so many bytes together; `None` if the GPU has no memory that others see while kernels run.
+    /// Memory of so many bytes, which are 0; `None` if the GPU has no memory that others see while kernels run.
     ///
     /// # Errors
-    /// The GPU cannot be chosen.
+    /// The GPU cannot be chosen, or HIP refuses to set memory.
     pub fn allocate(device: &Arc<Device>, bytes: usize) -> Result<Option<Self>> {
         device.bind()?;
         let hip = device.hip();
@@ -45,10 +45,22 @@ impl DeviceSlots {
             }
             None => {}
         }
-        Ok(is_there.then(|| Self {
+        if !is_there {
+            return Ok(None);
+        }
+        let slots = Self {
             address: memory as u64,
             device: device.clone(),
-        }))
+        };
+        // SAFETY: so many bytes were just allocated.
+        let status = hip.relaxed(|| unsafe {
+            match (hip.hipMemsetAsync)(memory, 0, bytes, std::ptr::null_mut()) {
+                HIP_SUCCESS => (hip.hipStreamSynchronize)(std::ptr::null_mut()),
+                status => status,
+            }
+        });
+        hip.check(status, || "setting memory that ranks share to zero")?;
+        Ok(Some(slots))
     }
 
     /// The address of the first.

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::boxes::Boxes;
 use super::device_slots::{self, DeviceSlots};
 use super::layout::Word;
 use super::rank::OwnRank;
@@ -88,7 +89,8 @@ fn own_gpu(own: &Watched) -> Result<()> {
     }
 }
 
-/// Where the GPUs of all ranks reach each other's memory, this rank's slots are in its GPU's.
+/// Where the GPUs of all ranks reach each other's memory, this rank's slots are in its GPU's, and the boxes that the others
+/// write for it.
 fn place_slots(own: &Watched) -> Result<()> {
     let segment = &own.segment;
     let world = segment.layout.world;
@@ -102,7 +104,9 @@ fn place_slots(own: &Watched) -> Result<()> {
             return Ok(());
         }
     }
-    let Some(slots) = DeviceSlots::allocate(&own.device, 2 * segment.layout.slot_bytes())? else {
+    let boxes = Boxes::near(&segment.layout, own.least_multiprocessors());
+    let bytes = 2 * segment.layout.slot_bytes() + (world - 1) * boxes.bytes();
+    let Some(slots) = DeviceSlots::allocate(&own.device, bytes)? else {
         return Ok(());
     };
     let address = segment.wide(own.rank, Word::Slots);

@@ -1,4 +1,7 @@
-//! Where what lies in the memory that the ranks of a communicator share: records of ranks, channels between two, slots.
+//! Where what lies in the memory that the ranks of a communicator share: records of ranks, channels between two, slots,
+//! boxes.
+
+use candle_rocm_kernels::numbers::communication::ALL_REDUCE_WORKGROUPS;
 
 /// Ranks of a communicator at most.
 pub(in crate::communication) const MOST_RANKS: usize = 64;
@@ -8,9 +11,12 @@ const PAGE: usize = 4096;
 const RECORD: usize = 256;
 const HALF: usize = RECORD / 2;
 
-/// Bytes of all slots of collectives together, and of all slots of channels, at most.
+/// Bytes of all slots and boxes of collectives together, half of them slots, and of all slots of channels, at most.
 const COLLECTIVE_BYTES: usize = 32 << 20;
 const CHANNEL_BYTES: usize = 16 << 20;
+
+/// Bytes of what a rank's workgroups say of their waiting.
+const AWAITS: usize = ALL_REDUCE_WORKGROUPS as usize * 4;
 
 /// Words between the flags of two ranks.
 pub(super) const FLAG_STRIDE: u32 = (RECORD / 4) as u32;
@@ -41,8 +47,14 @@ pub(super) enum Word {
     Culprit = 44,
     /// How far its beginning is.
     Stage = 48,
-    /// Two words: the address of its slots where all ranks reach it, else 0.
+    /// Two words: the address of its slots and boxes where all ranks reach it, else 0.
     Slots = 56,
+    /// How many multiprocessors its GPU has.
+    Multiprocessors = 64,
+    /// The rank that its GPU is not to wait for any more, and 1; the GPU reads it.
+    Doubt = 68,
+    /// The rank that its GPU waited for in vain, and 1; the GPU writes it.
+    GaveUp = 72,
 }
 
 /// A word of the channel from one rank to another.
@@ -69,19 +81,34 @@ impl Layout {
         self.channels() + (from * self.world + to) * RECORD + word as usize
     }
 
+    /// What a workgroup of a rank's all-reduces waits for.
+    pub fn awaits(&self, rank: usize, workgroup: usize) -> usize {
+        PAGE + (self.world * RECORD).next_multiple_of(PAGE) + rank * AWAITS + workgroup * 4
+    }
+
     fn channels(&self) -> usize {
-        PAGE + (self.world * RECORD).next_multiple_of(PAGE)
+        self.awaits(self.world, 0).next_multiple_of(PAGE)
     }
 
     /// Bytes of a slot of collectives.
     pub fn slot_bytes(&self) -> usize {
-        (COLLECTIVE_BYTES / (2 * self.world) / PAGE * PAGE).min(1 << 20)
+        (COLLECTIVE_BYTES / (4 * self.world) / PAGE * PAGE).min(1 << 20)
     }
 
     /// The first of a rank's two slots.
     pub fn slots(&self, rank: usize) -> usize {
         let channels = (self.world * self.world * RECORD).next_multiple_of(PAGE);
         self.channels() + channels + rank * 2 * self.slot_bytes()
+    }
+
+    /// Bytes of a rank's box.
+    pub fn box_bytes(&self) -> usize {
+        COLLECTIVE_BYTES / (2 * self.world) / PAGE * PAGE
+    }
+
+    /// A rank's box.
+    pub fn boxes(&self, rank: usize) -> usize {
+        self.slots(self.world) + rank * self.box_bytes()
     }
 
     /// Bytes of a channel's slot.
@@ -92,7 +119,7 @@ impl Layout {
 
     /// The first of a channel's two slots.
     pub fn channel_slots(&self, from: usize, to: usize) -> usize {
-        self.slots(self.world) + (from * self.world + to) * 2 * self.channel_slot_bytes()
+        self.boxes(self.world) + (from * self.world + to) * 2 * self.channel_slot_bytes()
     }
 
     /// All bytes.
@@ -110,11 +137,13 @@ mod tests {
         for world in [1, 2, 3, 8, MOST_RANKS] {
             let layout = Layout { world };
             let last = world - 1;
-            assert!(layout.word(last, Word::Slots) + 8 <= layout.channels());
+            assert!(layout.word(last, Word::GaveUp) + 4 <= layout.awaits(0, 0));
+            assert!(layout.awaits(last, ALL_REDUCE_WORKGROUPS as usize) <= layout.channels());
             let channel = layout.channel(last, last, ChannelWord::ReceiverWants);
             assert!(channel + 4 <= layout.slots(0));
             assert_eq!(layout.slots(0) % PAGE, 0);
-            assert_eq!(layout.slots(world), layout.channel_slots(0, 0));
+            assert_eq!(layout.slots(world), layout.boxes(0));
+            assert_eq!(layout.boxes(world), layout.channel_slots(0, 0));
             assert_eq!(layout.bytes() % PAGE, 0);
             assert!(layout.slot_bytes() >= 64 << 10 && layout.channel_slot_bytes() >= PAGE);
         }

@@ -4,8 +4,12 @@
 //! ranks once their flags have got to the number that its own rank is at; so no rank is two messages ahead of another, and a
 //! slot is free again when its turn comes. Numbers are counted on the GPU: a step may be captured. Sums are made in the order
 //! of ranks, so that every rank gets the same bits.
+//!
+//! An all-reduce is one launch, by boxes instead: its workgroups exchange pieces with those of their number at the other ranks,
+//! and each counts its own. What they wait for is told to the host after a while alone, and it is the GPU that gives up.
 
 mod arguments;
+mod boxes;
 mod device_slots;
 mod join;
 mod layout;

@@ -2,14 +2,17 @@
 
 use std::sync::{Arc, OnceLock};
 
-use candle_rocm_kernels::numbers::communication::COMMUNICATION_THREADS;
+use candle_rocm_kernels::numbers::communication::{
+    ALL_REDUCE_THREADS, ALL_REDUCE_WORKGROUPS, COMMUNICATION_THREADS,
+};
 use candle_rocm_kernels::COMMUNICATION;
 use parking_lot::Mutex;
 
-use super::arguments::CommunicationArguments;
+use super::arguments::{AllReduceArguments, CommunicationArguments};
+use super::boxes::Boxes;
 use super::layout::{ChannelWord, Layout, Word, FLAG_STRIDE, MOST_RANKS};
 use super::segment::Segment;
-use super::steps::{Channel, Kernel, Place, Step};
+use super::steps::{Channel, Exchange, Kernel, Place, Step};
 use super::watch;
 use super::watched::Watched;
 use crate::base::error::{Error, Result};
@@ -22,8 +25,7 @@ use crate::memory::buffer::DeviceBuffer;
 use crate::stream::context::Context;
 use crate::stream::queue::Stream;
 
-/// Workgroups of a launch at most, and bytes that are worth one. (Two H200: all-reduces of 2 MiB take 122 us so, and 249
-/// by up to 256 workgroups of 4 KiB, each of which waits and ends a message.)
+/// Workgroups of a launch by slots at most, and bytes that are worth one: each waits, and ends a message.
 const MOST_WORKGROUPS: u32 = 32;
 const WORKGROUP_BYTES: u64 = 16 << 10;
 
@@ -55,6 +57,8 @@ struct Kernels {
     publish: ReadyLaunch,
     gather: ReadyLaunch,
     reduce: Vec<(ncclDataType_t, ReadyLaunch)>,
+    packets: Vec<(ncclDataType_t, ReadyLaunch)>,
+    pieces: Vec<(ncclDataType_t, ReadyLaunch)>,
 }
 
 /// What the rank has in its GPU's memory, once all ranks have come.
@@ -65,26 +69,54 @@ struct RankMemory {
     slots: u64,
     /// Where the GPU reaches what ranks share.
     shared: u64,
-    /// What the first two are the addresses of. Only this rank's stream uses it.
+    /// How boxes are divided.
+    boxes: Boxes,
+    /// Address of numbers of pieces: of each workgroup's packets, and then of its other pieces.
+    exchanged: u64,
+    /// Address of addresses of boxes: those by which each rank is written to, and those from which each is read.
+    boxes_at: u64,
+    /// What the addresses are of. Only this rank's stream uses it.
     _buffers: (DeviceBuffer<i32>, DeviceBuffer<u64>),
 }
 
 impl Kernels {
     fn of(context: &Arc<Context>) -> Result<Self> {
-        let config = LaunchConfig {
-            grid_dim: (MOST_WORKGROUPS, 1, 1),
-            block_dim: (COMMUNICATION_THREADS, 1, 1),
-            shared_mem_bytes: 0,
+        let kernel = |name: &str, workgroups, threads| {
+            let config = LaunchConfig {
+                grid_dim: (workgroups, 1, 1),
+                block_dim: (threads, 1, 1),
+                shared_mem_bytes: 0,
+            };
+            ReadyLaunch::of(context, &COMMUNICATION, name, config)
         };
-        let kernel = |name: &str| ReadyLaunch::of(context, &COMMUNICATION, name, config);
-        let reduce = |(dtype, name): (ncclDataType_t, &str)| {
-            Ok((dtype, kernel(&format!("communication_reduce_{name}"))?))
+        let by_slots = |name: &str| kernel(name, MOST_WORKGROUPS, COMMUNICATION_THREADS);
+        let by_boxes = |name: &str| kernel(name, ALL_REDUCE_WORKGROUPS, ALL_REDUCE_THREADS);
+        let of_all = |what: &str, kernel: &dyn Fn(&str) -> Result<ReadyLaunch>| {
+            let of = DTYPES.into_iter();
+            of.map(|(dtype, name)| Ok((dtype, kernel(&format!("communication_{what}_{name}"))?)))
+                .collect::<Result<Vec<_>>>()
         };
         Ok(Self {
-            publish: kernel("communication_publish")?,
-            gather: kernel("communication_gather")?,
-            reduce: DTYPES.into_iter().map(reduce).collect::<Result<_>>()?,
+            publish: by_slots("communication_publish")?,
+            gather: by_slots("communication_gather")?,
+            reduce: of_all("reduce", &by_slots)?,
+            packets: of_all("packets", &by_boxes)?,
+            pieces: of_all("pieces", &by_boxes)?,
         })
+    }
+
+    /// The kernel of a step.
+    fn of_step(&self, step: &Step) -> Result<&ReadyLaunch> {
+        let (of_dtypes, dtype) = match step.kernel {
+            Kernel::Publish => return Ok(&self.publish),
+            Kernel::Gather => return Ok(&self.gather),
+            Kernel::Reduce(dtype) => (&self.reduce, dtype),
+            Kernel::AllReduce(exchange) if exchange.is_packets => (&self.packets, exchange.dtype),
+            Kernel::AllReduce(exchange) => (&self.pieces, exchange.dtype),
+        };
+        let found = of_dtypes.iter().find(|(of, _)| *of == dtype);
+        let found = found.ok_or_else(|| Error::unsupported("a reduction of this type"))?;
+        Ok(&found.1)
     }
 }
 
@@ -150,12 +182,23 @@ impl OwnRank {
         self.watched.segment.layout
     }
 
-    /// What its calls are planned by.
-    pub(super) fn place(&self) -> Place {
-        Place {
+    fn memory(&self) -> Result<&RankMemory> {
+        self.memory.get().ok_or_else(|| {
+            Error::invalid("a call before all ranks have come: end the group of their making first")
+        })
+    }
+
+    /// What its calls are planned by; `is_alone` if no other rank is of the same thread.
+    ///
+    /// # Errors
+    /// The ranks have not come.
+    pub(super) fn place(&self, is_alone: bool) -> Result<Place> {
+        Ok(Place {
             rank: self.rank(),
             layout: self.layout(),
-        }
+            boxes: self.memory()?.boxes,
+            is_alone,
+        })
     }
 
     /// All ranks have come, and said where their slots are: from now on calls are possible.
@@ -166,7 +209,22 @@ impl OwnRank {
         let (layout, rank, world) = (self.layout(), self.rank(), self.world());
         let shared = self.watched.segment.address(self.context.device())?;
         let of_ranks = self.slots_in_memory_of_gpus();
-        let slots = of_ranks.unwrap_or_else(|| {
+        let multiprocessors = self.watched.least_multiprocessors();
+        let boxes = match &of_ranks {
+            Some(_) => Boxes::near(&layout, multiprocessors),
+            None => Boxes::far(&layout, multiprocessors),
+        };
+        // Where one rank writes for another.
+        let box_of = |from: usize, to: usize| match &of_ranks {
+            // Nobody writes for itself.
+            _ if from == to => 0,
+            Some(of_ranks) => {
+                let first = of_ranks[to] + 2 * layout.slot_bytes() as u64;
+                first + boxes.between(to, from) as u64
+            }
+            None => shared + layout.boxes(from) as u64,
+        };
+        let slots = of_ranks.clone().unwrap_or_else(|| {
             (0..world)
                 .map(|rank| shared + layout.slots(rank) as u64)
                 .collect()
@@ -174,17 +232,25 @@ impl OwnRank {
         let channel = |from, to| shared + layout.channel_slots(from, to) as u64;
         let to = (0..world).map(|peer| channel(rank, peer));
         let from = (0..world).map(|peer| channel(peer, rank));
-        let slots: Vec<u64> = slots.into_iter().chain(to).chain(from).collect();
+        let box_to = (0..world).map(|peer| box_of(rank, peer));
+        let box_from = (0..world).map(|peer| box_of(peer, rank));
+        let addresses = slots.into_iter().chain(to).chain(from);
+        let addresses: Vec<u64> = addresses.chain(box_to).chain(box_from).collect();
         let stream = self.context.default_stream();
-        let counters = stream.alloc_zeros::<i32>(2 * (1 + 2 * world))?;
-        let slots = stream.clone_htod(&slots)?;
+        let messages = 2 * (1 + 2 * world);
+        let counters = stream.alloc_zeros::<i32>(messages + 2 * boxes.workgroups as usize)?;
+        let addresses = stream.clone_htod(&addresses)?;
         stream.synchronize()?;
-        let (counters_at, slots_at) = (counters.device_ptr(&stream).0, slots.device_ptr(&stream).0);
+        let counters_at = counters.device_ptr(&stream).0;
+        let addresses_at = addresses.device_ptr(&stream).0;
         let memory = RankMemory {
             counters: counters_at,
-            slots: slots_at,
+            slots: addresses_at,
             shared,
-            _buffers: (counters, slots),
+            boxes,
+            exchanged: counters_at + 4 * messages as u64,
+            boxes_at: addresses_at + 8 * 3 * world as u64,
+            _buffers: (counters, addresses),
         };
         // Once: `join` calls it for each rank.
         let _ = self.memory.set(memory);
@@ -225,26 +291,56 @@ impl OwnRank {
     /// # Errors
     /// HIP refuses, an error is waiting, or the ranks have not come.
     pub(super) unsafe fn launch(&self, stream: &Stream, step: &Step) -> Result<()> {
+        let kernel = self.kernels.of_step(step)?;
+        if let Kernel::AllReduce(exchange) = step.kernel {
+            let workgroups = step.bytes.div_ceil(exchange.piece.into());
+            let workgroups = workgroups.min(self.memory()?.boxes.workgroups.into());
+            let arguments = self.all_reduce_arguments(step, exchange)?;
+            // SAFETY: the kernel's argument, and the caller's promise.
+            return unsafe {
+                kernel.launch_smaller(stream, workgroups, &mut addresses_of![arguments])
+            };
+        }
         let arguments = self.arguments(step)?;
-        let kernel = match step.kernel {
-            Kernel::Publish => Some(&self.kernels.publish),
-            Kernel::Gather => Some(&self.kernels.gather),
-            Kernel::Reduce(dtype) => {
-                let mut all = self.kernels.reduce.iter();
-                all.find(|(of, _)| *of == dtype).map(|(_, kernel)| kernel)
-            }
-        };
-        let kernel = kernel.ok_or_else(|| Error::unsupported("a reduction of this type"))?;
         let bytes = step.bytes * u64::from(step.rows);
         let workgroups = bytes.div_ceil(WORKGROUP_BYTES).max(1);
         // SAFETY: the kernel's argument, and the caller's promise.
         unsafe { kernel.launch_smaller(stream, workgroups, &mut addresses_of![arguments]) }
     }
 
+    fn all_reduce_arguments(&self, step: &Step, exchange: Exchange) -> Result<AllReduceArguments> {
+        let memory = self.memory()?;
+        let (layout, rank, boxes) = (self.layout(), self.rank(), memory.boxes);
+        let word = |at: usize| memory.shared + at as u64;
+        let (areas, area) = match exchange.is_packets {
+            true => boxes.packets(),
+            false => boxes.pieces(),
+        };
+        let kind = u64::from(!exchange.is_packets);
+        let others = self.world() as u32 - 1;
+        Ok(AllReduceArguments {
+            from: step.from,
+            to: step.to,
+            boxes: memory.boxes_at,
+            exchanged: memory.exchanged + 4 * kind * u64::from(boxes.workgroups),
+            awaits: word(layout.awaits(rank, 0)),
+            doubt: word(layout.word(rank, Word::Doubt)),
+            gave_up: word(layout.word(rank, Word::GaveUp)),
+            bytes: step.bytes,
+            piece: exchange.piece,
+            areas,
+            area,
+            rank: rank as u32,
+            world: self.world() as u32,
+            op: step.op,
+            // In the host's memory all read the same.
+            copies: if boxes.is_near { others } else { others.min(1) },
+            does: exchange.does,
+        })
+    }
+
     fn arguments(&self, step: &Step) -> Result<CommunicationArguments> {
-        let memory = self.memory.get().ok_or_else(|| {
-            Error::invalid("a call before all ranks have come: end the group of their making first")
-        })?;
+        let memory = self.memory()?;
         let (layout, rank, world) = (self.layout(), self.rank(), self.world());
         let word = |at: usize| memory.shared + at as u64;
         let channel = |from, to, name| word(layout.channel(from, to, name));

@@ -41,8 +41,8 @@ impl Phases {
         }
     }
 
-    fn add(&mut self, call: &Call) -> Result<(), CommunicationError> {
-        let steps = self.rank.place().steps(call)?;
+    fn add(&mut self, call: &Call, is_alone: bool) -> Result<(), CommunicationError> {
+        let steps = self.rank.place(is_alone)?.steps(call)?;
         self.collective.extend(steps.collective);
         for step in steps.message {
             match self.messages.iter_mut().find(|(of, _)| *of == step.channel) {
@@ -78,6 +78,9 @@ impl Phases {
 /// A call makes no sense, a rank is gone, or HIP refuses; then none of these ranks is of use any more.
 pub(in crate::communication) unsafe fn run(calls: &[RankCall]) -> Result<(), CommunicationError> {
     let mut all: Vec<Phases> = Vec::new();
+    let is_alone = calls
+        .iter()
+        .all(|other| Arc::ptr_eq(&other.rank, &calls[0].rank));
     for RankCall { rank, stream, call } in calls {
         call.check(rank.rank(), rank.world())?;
         rank.check()?;
@@ -92,7 +95,7 @@ pub(in crate::communication) unsafe fn run(calls: &[RankCall]) -> Result<(), Com
             }));
             all.len() - 1
         });
-        all[at].add(call)?;
+        all[at].add(call, is_alone)?;
     }
     // SAFETY: the caller's promise.
     let given = unsafe { give(&mut all) };

@@ -134,6 +134,11 @@ impl Segment {
         unsafe { &*self.file.memory().as_ptr().add(offset).cast() }
     }
 
+    /// What a workgroup of a rank's all-reduces waits for.
+    pub fn awaits(&self, rank: usize, workgroup: usize) -> &AtomicU32 {
+        self.word_at(self.layout.awaits(rank, workgroup))
+    }
+
     /// A word of a channel.
     pub fn channel(&self, from: usize, to: usize, word: ChannelWord) -> &AtomicU32 {
         self.word_at(self.layout.channel(from, to, word))

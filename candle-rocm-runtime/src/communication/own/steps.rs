@@ -3,14 +3,15 @@
 //! The steps of one call are as many at every rank, and so are those of a collective: step by step over the ranks of a thread,
 //! no step waits for one that comes later. What is longer than a slot goes in parts.
 
+use candle_rocm_kernels::numbers::communication::{
+    EXCHANGE_GATHERS, EXCHANGE_REDUCES, EXCHANGE_SENDS,
+};
+
+use super::boxes::{Boxes, ROW};
 use super::layout::Layout;
 use crate::communication::call::{bytes_of, Call, Kind};
 use crate::communication::error::CommunicationError;
 use crate::communication::sys::ncclDataType_t;
-
-/// An all-reduce of up to so many bytes reads all of every rank's; a larger one in two shots: each rank reduces its part, and
-/// gathers the others'.
-const ONE_SHOT_BYTES: u64 = 64 << 10;
 
 /// Slots are read and written by so many bytes at once.
 const VECTOR: u64 = 16;
@@ -24,6 +25,21 @@ pub(super) enum Kernel {
     Gather,
     /// Slots, reduced, to memory or a slot.
     Reduce(ncclDataType_t),
+    /// An all-reduce by boxes, or a step of it.
+    AllReduce(Exchange),
+}
+
+/// An all-reduce by boxes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Exchange {
+    /// Its elements.
+    pub dtype: ncclDataType_t,
+    /// By packets, or by pieces with flags.
+    pub is_packets: bool,
+    /// Bytes of a workgroup's piece.
+    pub piece: u32,
+    /// Steps of it, together: numbers of `ExchangeStep`.
+    pub does: u32,
 }
 
 /// Whose flags and slots.
@@ -84,6 +100,10 @@ pub(super) struct Place {
     pub rank: usize,
     /// Where what lies.
     pub layout: Layout,
+    /// How boxes are divided.
+    pub boxes: Boxes,
+    /// Whether no other rank is of the same thread. What one launch of a rank waits for is otherwise given to streams before.
+    pub is_alone: bool,
 }
 
 /// One part of a call: where it begins, and its bytes.
@@ -138,7 +158,7 @@ impl Place {
         let channel_slot = self.layout.channel_slot_bytes() as u64;
         let out = &mut steps.collective;
         match call.kind {
-            Kind::AllReduce => parts(bytes, slot).for_each(|part| self.all_reduce(call, part, out)),
+            Kind::AllReduce => self.all_reduce(call, bytes, out),
             Kind::AllGather => parts(bytes, slot).for_each(|part| {
                 out.push(self.publish(call.send + part.begin, part.bytes));
                 out.push(Step {
@@ -207,28 +227,41 @@ impl Place {
         }
     }
 
-    fn all_reduce(&self, call: &Call, part: Part, out: &mut Vec<Step>) {
-        let Part { begin, bytes } = part;
-        let world = self.layout.world as u64;
-        out.push(self.publish(call.send + begin, bytes));
-        if bytes <= ONE_SHOT_BYTES || world <= 2 {
-            out.push(self.reduce(call, begin, bytes));
+    fn all_reduce(&self, call: &Call, bytes: u64, out: &mut Vec<Step>) {
+        let workgroups = u64::from(self.boxes.workgroups);
+        let is_packets = bytes <= self.boxes.packets_bytes;
+        let row = u64::from(ROW);
+        let piece = match is_packets {
+            true => row,
+            // All at once, if they fit.
+            false => {
+                (bytes.div_ceil(workgroups).next_multiple_of(row)).min(self.boxes.piece.into())
+            }
+        };
+        let all = [EXCHANGE_SENDS, EXCHANGE_REDUCES, EXCHANGE_GATHERS];
+        let steps = &all[..if is_packets { 2 } else { 3 }];
+        let step = |part: Part, does| {
+            let exchange = Exchange {
+                dtype: call.dtype,
+                is_packets,
+                piece: piece as u32,
+                does,
+            };
+            Step {
+                from: call.send + part.begin,
+                to: call.recv + part.begin,
+                op: call.op as u32,
+                ..Step::of(Kernel::AllReduce(exchange), Channel::All, part.bytes)
+            }
+        };
+        if self.is_alone {
+            let whole = Part { begin: 0, bytes };
+            out.extend((bytes > 0).then(|| step(whole, steps.iter().sum())));
             return;
         }
-        let share = bytes.div_ceil(world).next_multiple_of(VECTOR);
-        let own = (self.rank as u64 * share).min(bytes);
-        out.push(Step {
-            offset: own,
-            sender: self.rank,
-            ends_message: true,
-            ..self.reduce(call, 0, share.min(bytes - own))
-        });
-        out.push(Step {
-            to: call.recv + begin,
-            rows: self.layout.world as u32,
-            total: bytes,
-            ..Step::of(Kernel::Gather, Channel::All, share)
-        });
+        for part in parts(bytes, workgroups * piece) {
+            out.extend(steps.iter().map(|does| step(part, *does)));
+        }
     }
 
     fn reduce_scatter(&self, call: &Call, part: Part, stride: u64, out: &mut Vec<Step>) {
@@ -281,7 +314,12 @@ mod tests {
 
     fn at(rank: usize, world: usize) -> Place {
         let layout = Layout { world };
-        Place { rank, layout }
+        Place {
+            rank,
+            layout,
+            boxes: Boxes::far(&layout, 60),
+            is_alone: false,
+        }
     }
 
     #[test]
@@ -306,22 +344,41 @@ mod tests {
     }
 
     #[test]
-    fn two_shots_reduce_each_part_once() {
-        for count in [16_385usize, 100_003] {
-            let shares: Vec<(u64, u64)> = (0..3)
-                .map(|rank| {
-                    let steps = at(rank, 3).steps(&call(Kind::AllReduce, count)).unwrap();
-                    let step = steps.collective[1];
-                    assert!(step.ends_message);
-                    (step.offset, step.bytes)
-                })
-                .collect();
-            let mut next = 0;
-            for (offset, bytes) in shares {
-                assert_eq!(offset, next);
-                next = offset + bytes;
+    fn an_all_reduce_is_one_launch_of_a_rank_alone() {
+        for count in [1usize, 16_385, 3_000_001] {
+            let together = at(1, 3).steps(&call(Kind::AllReduce, count)).unwrap();
+            let place = Place {
+                is_alone: true,
+                ..at(1, 3)
+            };
+            let alone = place.steps(&call(Kind::AllReduce, count)).unwrap();
+            let [one] = alone.collective[..] else {
+                panic!("{alone:?}");
+            };
+            let Kernel::AllReduce(whole) = one.kernel else {
+                panic!("{one:?}");
+            };
+            // The same pieces by the same workgroups: the other ranks may be alone.
+            let round = u64::from(place.boxes.workgroups * whole.piece);
+            let steps = whole.does.count_ones() as usize;
+            assert_eq!(steps, if whole.is_packets { 2 } else { 3 });
+            for (number, of_part) in together.collective.chunks(steps).enumerate() {
+                let does = |step: &Step| match step.kernel {
+                    Kernel::AllReduce(it) => {
+                        assert_eq!((it.piece, it.is_packets), (whole.piece, whole.is_packets));
+                        it.does
+                    }
+                    other => panic!("{other:?}"),
+                };
+                assert_eq!(of_part.iter().map(does).sum::<u32>(), whole.does);
+                for step in of_part {
+                    assert_eq!(step.from, one.from + number as u64 * round);
+                    assert_eq!(step.to, one.to + number as u64 * round);
+                    assert!(step.bytes <= round);
+                }
             }
-            assert_eq!(next, count as u64 * 4);
+            let bytes = together.collective.iter().map(|step| step.bytes);
+            assert_eq!(bytes.sum::<u64>(), one.bytes * steps as u64);
         }
     }
 

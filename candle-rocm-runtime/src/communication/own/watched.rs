@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use candle_rocm_kernels::numbers::communication::{ALL_REDUCE_WORKGROUPS, DOUBT_ALL};
 use parking_lot::Mutex;
 
 use super::layout::{ChannelWord, Word};
@@ -14,6 +15,9 @@ use crate::device::gpu::Device;
 
 /// Since when a rank is waited for, and how far it was then: its last message, what it read and what it sent.
 type Wait = (Instant, [u32; 3]);
+
+/// The rank that is to blame if one is not waited for any more, and the error then.
+type Doubt = (usize, Error);
 
 /// A rank of this process.
 pub(super) struct Watched {
@@ -27,6 +31,10 @@ pub(super) struct Watched {
     failure: Mutex<Option<Error>>,
     /// For each other rank, whether it is waited for.
     waits: Mutex<Vec<Option<Wait>>>,
+    /// For each workgroup of all-reduces, since when it waits, and for which piece.
+    awaits: Mutex<Vec<Option<(Instant, u32)>>>,
+    /// What the GPU was told not to wait for: it looks once more, and gives up if nothing has come.
+    doubt: Mutex<Option<Doubt>>,
 }
 
 /// Whether a message comes after another; numbers wrap around.
@@ -62,11 +70,15 @@ impl Watched {
             .map_err(|process| twice(format!("process {process}")))?;
         let gpu = device.ordinal() as u32 + 1;
         segment.word(rank, Word::Gpu).store(gpu, Ordering::Release);
+        let multiprocessors = segment.word(rank, Word::Multiprocessors);
+        multiprocessors.store(device.info().compute_units, Ordering::Release);
         Ok(Arc::new(Self {
             rank,
             device,
             failure: Mutex::new(None),
             waits: Mutex::new(vec![None; world]),
+            awaits: Mutex::new(vec![None; ALL_REDUCE_WORKGROUPS as usize]),
+            doubt: Mutex::new(None),
             segment,
         }))
     }
@@ -83,6 +95,13 @@ impl Watched {
                 .load(Ordering::Acquire)
         };
         instance(rank) == instance(self.rank)
+    }
+
+    /// Multiprocessors of the smallest GPU of all ranks, which have come.
+    pub fn least_multiprocessors(&self) -> u32 {
+        let ranks = 0..self.segment.layout.world;
+        let of_ranks = ranks.map(|rank| self.load(rank, Word::Multiprocessors));
+        of_ranks.min().unwrap_or_default().max(1)
     }
 
     /// A rank in words, with its process.
@@ -132,6 +151,7 @@ impl Watched {
 
     /// Ends the GPU's waiting for ranks that are gone, or have not come in time.
     pub fn look(&self) {
+        self.settle();
         if self.failure.lock().is_some() {
             return;
         }
@@ -144,6 +164,52 @@ impl Watched {
                 self.fail(culprit, error);
                 return;
             }
+        }
+        self.look_at_all_reduces(limit);
+    }
+
+    /// Tells the GPU whom not to wait for. What came before it was told counts: it alone knows.
+    fn look_at_all_reduces(&self, limit: Duration) {
+        let mut waits = self.awaits.lock();
+        let mut found = None;
+        for (workgroup, wait) in waits.iter_mut().enumerate() {
+            let awaited = self.segment.awaits(self.rank, workgroup);
+            let awaited = awaited.load(Ordering::Acquire);
+            if awaited == 0 {
+                *wait = None;
+                continue;
+            }
+            let (other, piece) = ((awaited & 0xff) as usize - 1, awaited >> 8);
+            if wait.is_none_or(|(_, seen)| seen != piece) {
+                *wait = Some((Instant::now(), piece));
+            }
+            let since = wait.map_or(Duration::ZERO, |(since, _)| since.elapsed());
+            let too_late = || (other, self.too_late(other, limit));
+            let reason = self.gone(other).or_else(|| (since > limit).then(too_late));
+            if let Some((culprit, what)) = reason {
+                found = Some((other, (culprit, self.error(&what))));
+                break;
+            }
+        }
+        let word = self.segment.word(self.rank, Word::Doubt);
+        let doubted = found.as_ref().map_or(0, |(other, _)| *other as u32 + 1);
+        // Who fails says something else.
+        let failure = self.failure.lock();
+        if failure.is_none() {
+            // Before the GPU reads it.
+            *self.doubt.lock() = found.map(|(_, doubt)| doubt);
+            word.store(doubted, Ordering::Release);
+        }
+    }
+
+    /// If the GPU has given up, so does the rank.
+    fn settle(&self) {
+        if self.load(self.rank, Word::GaveUp) == 0 {
+            return;
+        }
+        let doubt = self.doubt.lock().take();
+        if let Some((culprit, error)) = doubt {
+            self.fail(culprit, error);
         }
     }
 
@@ -198,6 +264,8 @@ impl Watched {
         word.store(culprit as u32 + 1, Ordering::Release);
         let abort = self.segment.word(self.rank, Word::Abort);
         abort.store(1, Ordering::Release);
+        let doubt = self.segment.word(self.rank, Word::Doubt);
+        doubt.store(DOUBT_ALL, Ordering::Release);
         self.device.sticky().set(error.clone());
         *failure = Some(error);
     }
@@ -205,6 +273,7 @@ impl Watched {
     /// # Errors
     /// Another rank is gone, or did not come in time: the communicator is of no use any more.
     pub fn check(&self) -> Result<()> {
+        self.settle();
         let failure = self.failure.lock();
         let Some(error) = &*failure else {
             return Ok(());
