@@ -71,6 +71,8 @@ template <class T> __device__ __forceinline__ void all_reduce_packets(const AllR
         if (p.does & EXCHANGE_REDUCES) reduce_packets<T>(p, piece, waiting);
         __syncthreads();
         if (!waited_well(p, waiting)) return;
+        // Before the next wait says how it ends.
+        if (turn + 1 < pieces) __syncthreads();
     }
     if ((p.does & EXCHANGE_REDUCES) && threadIdx.x == 0)
         device_atomic::write(p.exchanged + blockIdx.x, (int32_t)(exchanged + pieces));

@@ -106,6 +106,8 @@ template <class T> __device__ __forceinline__ void all_reduce_pieces(const AllRe
     __syncthreads();
     for (uint32_t turn = 0; turn < pieces + 2; turn++) {
         if ((p.does & EXCHANGE_SENDS) && turn < pieces) send_piece<T>(p, piece_of(p, exchanged + turn + 1, turn));
+        // As there: all have read how the last wait ended.
+        else __syncthreads();
         if ((p.does & EXCHANGE_REDUCES) && turn >= 1 && turn <= pieces) {
             Piece piece = piece_of(p, exchanged + turn, turn - 1);
             if (!wait_for_all(p, SENT, piece.number, waiting)) return;
