@@ -18,8 +18,11 @@ use crate::device::gpu::Device;
 use crate::stream::context::Context;
 use crate::stream::queue::Stream;
 
-/// Most pairs of events that wait to be read: then the host waits for the GPU.
+/// Most pairs of a GPU's events that wait to be read: then the thread that gives it work waits.
 const MOST_PENDING: usize = 2048;
+/// How long a thread rests before it looks again. Nobody waits with the recorder locked: a GPU may wait for what another
+/// thread gives to another GPU, and that thread for the recorder.
+const REST: Duration = Duration::from_micros(50);
 /// Of so many, those that are done are read: a program that is ended loses few.
 const READ_EACH: usize = 64;
 /// Events that measure time.
@@ -29,6 +32,8 @@ static RECORDER: Mutex<Recorder> = Mutex::new(Recorder::new());
 
 /// Given to a stream, and not read yet.
 struct Pending {
+    /// How many were given before.
+    number: u64,
     context: Arc<Context>,
     /// Which queue of the GPU.
     queue: u64,
@@ -58,7 +63,10 @@ struct OfGpu {
 }
 
 struct Recorder {
-    pending: VecDeque<Pending>,
+    /// By GPU.
+    pending: BTreeMap<usize, VecDeque<Pending>>,
+    /// How many were given so far.
+    given: u64,
     /// Since what is done was read.
     unread: usize,
     gpus: BTreeMap<usize, OfGpu>,
@@ -97,7 +105,11 @@ pub(super) fn record<R>(stream: &Stream, work: &Work, give: impl FnOnce() -> R) 
         recorder.each_section(|section| section.lost += 1);
         return result;
     }
-    recorder.pending.push_back(Pending {
+    let gpu = stream.context().device().ordinal();
+    let number = recorder.given;
+    recorder.given += 1;
+    recorder.pending.entry(gpu).or_default().push_back(Pending {
+        number,
         context: stream.context().clone(),
         queue: stream.key().raw as u64,
         name: work.name().into_owned(),
@@ -109,12 +121,21 @@ pub(super) fn record<R>(stream: &Stream, work: &Work, give: impl FnOnce() -> R) 
         thread: thread_number(),
     });
     recorder.unread += 1;
-    if recorder.pending.len() >= MOST_PENDING {
-        recorder.read();
-    } else if recorder.unread >= READ_EACH {
-        recorder.read_done();
-    } else {
+    let is_full = |recorder: &Recorder| {
+        let pending = recorder.pending.get(&gpu);
+        pending.is_some_and(|pending| pending.len() >= MOST_PENDING)
+    };
+    if recorder.unread < READ_EACH && !is_full(&recorder) {
         return result;
+    }
+    recorder.read_done();
+    let mut full = is_full(&recorder);
+    drop(recorder);
+    while full {
+        std::thread::sleep(REST);
+        let mut recorder = RECORDER.lock();
+        recorder.read_done();
+        full = is_full(&recorder);
     }
     // Reading made the events' GPU current. An error is the next call's, which makes its own current again.
     let _ = stream.context().device().bind();
@@ -128,10 +149,24 @@ pub(super) fn begin_process(wanted: &Wanted) {
     recorder.trace = wanted.trace.as_deref().and_then(Trace::create);
 }
 
+/// Waits for what was given so far, and reads it.
+fn read_given() {
+    let end = RECORDER.lock().given;
+    loop {
+        let mut recorder = RECORDER.lock();
+        recorder.read_done();
+        if recorder.has_read_to(end) {
+            return;
+        }
+        drop(recorder);
+        std::thread::sleep(REST);
+    }
+}
+
 /// The table of the whole process, and the end of its trace.
 pub(super) fn end_process() -> Report {
+    read_given();
     let mut recorder = RECORDER.lock();
-    recorder.read();
     if let Some(trace) = recorder.trace.take() {
         trace.finish();
     }
@@ -140,15 +175,14 @@ pub(super) fn end_process() -> Report {
 
 /// A table of its own begins.
 pub(super) fn begin_section() {
-    let mut recorder = RECORDER.lock();
-    recorder.read();
-    recorder.section = Some(Section::default());
+    read_given();
+    RECORDER.lock().section = Some(Section::default());
 }
 
 /// The table of what [`begin_section`] began, and whether anything else is still recorded.
 pub(super) fn end_section() -> (Report, bool) {
+    read_given();
     let mut recorder = RECORDER.lock();
-    recorder.read();
     let section = recorder.section.take().unwrap_or_default();
     let goes_on = recorder.process.is_some() || recorder.trace.is_some();
     (section.report(), goes_on)
@@ -210,7 +244,8 @@ fn microseconds(device: &Device, from: hipEvent_t, to: hipEvent_t) -> Result<f64
 impl Recorder {
     const fn new() -> Self {
         Self {
-            pending: VecDeque::new(),
+            pending: BTreeMap::new(),
+            given: 0,
             unread: 0,
             gpus: BTreeMap::new(),
             process: None,
@@ -259,30 +294,36 @@ impl Recorder {
         Ok(events)
     }
 
-    /// Waits for what is pending, and adds it to the tables and to the trace.
-    fn read(&mut self) {
-        self.read_while(|_| true);
+    /// Whether all that were given before this number have been read.
+    fn has_read_to(&self, end: u64) -> bool {
+        let mut first = self.pending.values().filter_map(VecDeque::front);
+        first.all(|pending| pending.number >= end)
     }
 
-    /// Adds what is done, in the order in which it was given.
+    /// Adds what is done to the tables and to the trace, each GPU's in the order in which it was given.
     fn read_done(&mut self) {
-        self.read_while(|pending| is_done(pending.context.device(), pending.events.end));
-    }
-
-    fn read_while(&mut self, chosen: impl Fn(&Pending) -> bool) {
-        while let Some(pending) = self.pending.pop_front() {
-            if !chosen(&pending) {
-                self.pending.push_front(pending);
-                break;
-            }
-            // An error of the work itself is another call's to return.
-            if self.read_one(&pending).is_err() {
-                self.each_section(|section| section.lost += 1);
+        let gpus: Vec<usize> = self.pending.keys().copied().collect();
+        for gpu in gpus {
+            while let Some(pending) = self.first_done(gpu) {
+                // An error of the work itself is another call's to return.
+                if self.read_one(&pending).is_err() {
+                    self.each_section(|section| section.lost += 1);
+                }
             }
         }
         self.unread = 0;
         if let Some(trace) = &mut self.trace {
             trace.flush();
+        }
+    }
+
+    /// The first that a GPU was given, if it is done.
+    fn first_done(&mut self, gpu: usize) -> Option<Pending> {
+        let pending = self.pending.get_mut(&gpu)?;
+        let first = pending.front()?;
+        match is_done(first.context.device(), first.events.end) {
+            true => pending.pop_front(),
+            false => None,
         }
     }
 
