@@ -119,7 +119,11 @@ const LEFT_OUT: [(&str, &str, &str); 16] = [
     ),
 ];
 /// Test programs of the runtime that have nothing to do with AMD's HIP, and why.
-const NOT_ABOUT_IT: [(&str, &str); 14] = [
+const NOT_ABOUT_IT: [(&str, &str); 15] = [
+    (
+        "ranges",
+        "what another profiler is told, with a library of its own in its place",
+    ),
     (
         "absent_features",
         "builds of features that no patch stands for",
