@@ -92,7 +92,10 @@ pub(super) fn record<R>(stream: &Stream, work: &Work, give: impl FnOnce() -> R) 
             .each_section(|section| section.captured += 1);
         return give();
     }
-    let Ok(events) = RECORDER.lock().begin(stream) else {
+    let events = RECORDER.lock().events(stream);
+    // Not with the recorder locked: a full queue makes whoever gives it more wait.
+    let begun = events.and_then(|events| record_event(stream, events.start).map(|()| events));
+    let Ok(events) = begun else {
         RECORDER.lock().each_section(|section| section.lost += 1);
         return give();
     };
@@ -264,8 +267,8 @@ impl Recorder {
         at.saturating_duration_since(*self.began.get_or_insert(at))
     }
 
-    /// A pair of events, of which the first is recorded.
-    fn begin(&mut self, stream: &Stream) -> Result<Events> {
+    /// A pair of events.
+    fn events(&mut self, stream: &Stream) -> Result<Events> {
         let device = stream.context().device();
         let of_gpu = match self.gpus.entry(device.ordinal()) {
             Entry::Occupied(there) => there.into_mut(),
@@ -286,12 +289,10 @@ impl Recorder {
             Some(event) => Ok(event),
             None => new_event(device),
         };
-        let events = Events {
+        Ok(Events {
             start: take()?,
             end: take()?,
-        };
-        record_event(stream, events.start)?;
-        Ok(events)
+        })
     }
 
     /// Whether all that were given before this number have been read.
