@@ -22,6 +22,14 @@ pub const SCALAR_SPILLS: &[(&str, &str)] = &[
         "cumsum_",
         "masks of lanes of a tile's or a strip's elements",
     ),
+    (
+        "communication_packets_",
+        "masks of the lanes whose packets have not come",
+    ),
+    (
+        "communication_pieces_",
+        "masks of the lanes that a range has elements for",
+    ),
     ("radix_", "masks of the lanes that have the same digit"),
     (
         "uerf_f64",
