@@ -136,18 +136,31 @@ __device__ __forceinline__ bool waited_well(const AllReduceProblem &p, const Wai
     return true;
 }
 
+// Moves the units of a range that are this work-item's, AT_ONCE of them: load(unit, its first element, is_whole) gives
+// what store(unit, its first element, is_whole, elements) gets. `memory` is the side that may lie anywhere.
+template <class T, uint32_t AT_ONCE, class L, class S>
+__device__ __forceinline__ void move_range(const AllReduceProblem &p, const void *memory, const Range &range, L load,
+                                           S store) {
+    uint64_t start = range.begin / sizeof(T);
+    auto first = [=](uint32_t unit) INLINED {
+        return start + (uint64_t)unit * VEC16<T>;
+    };
+    by_units<AT_ONCE>(p, memory, range, [&](auto at_once, auto is_whole) INLINED {
+        Unit<T> values[at_once.value];
+        each_unit<at_once.value>(
+            range, [&](uint32_t u, uint32_t unit) INLINED { values[u] = load(unit, first(unit), is_whole.value); },
+            [&](uint32_t u, uint32_t unit) INLINED { store(unit, first(unit), is_whole.value, values[u]); });
+    });
+}
+
 // Calls send(unit, elements of this rank) for each unit of a range that is this work-item's, AT_ONCE of them.
 template <class T, uint32_t AT_ONCE, class S>
 __device__ __forceinline__ void send_units(const AllReduceProblem &p, const Range &range, S send) {
-    uint64_t first = range.begin / sizeof(T), count = p.bytes / sizeof(T);
-    by_units<AT_ONCE>(p, p.from, range, [&](auto at_once, auto is_whole) INLINED {
-        Unit<T> values[at_once.value];
-        each_unit<at_once.value>(
-            range,
-            [&](uint32_t u, uint32_t unit)
-                INLINED { values[u] = load_unit<T>(p.from, first + (uint64_t)unit * VEC16<T>, count, is_whole.value); },
-            [&](uint32_t u, uint32_t unit) INLINED { send(unit, values[u]); });
-    });
+    uint64_t count = p.bytes / sizeof(T);
+    move_range<T, AT_ONCE>(
+        p, p.from, range,
+        [&](uint32_t, uint64_t first, bool is_whole) INLINED { return load_unit<T>(p.from, first, count, is_whole); },
+        [&](uint32_t unit, uint64_t, bool, const Unit<T> &values) INLINED { send(unit, values); });
 }
 
 // Reduces a range of all ranks, in their order, to memory, AT_ONCE units. receive(rank, unit, unit's elements) says

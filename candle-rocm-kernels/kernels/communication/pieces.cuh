@@ -22,16 +22,13 @@ __device__ __forceinline__ Range share_of(const AllReduceProblem &p, const Piece
 // A rank's results from its area.
 template <class T>
 __device__ __forceinline__ void copy_from(const AllReduceProblem &p, const char *area, const Range &range) {
-    uint64_t first = range.begin / sizeof(T), count = p.bytes / sizeof(T);
-    by_units<COPIED_UNITS>(p, p.to, range, [&](auto at_once, auto is_whole) INLINED {
-        Unit<T> values[at_once.value];
-        each_unit<at_once.value>(
-            range,
-            [&](uint32_t u, uint32_t unit)
-                INLINED { values[u] = load_vec<Unit<T>>((const Unit<T> *)(area + range.place) + unit); },
-            [&](uint32_t u, uint32_t unit)
-                INLINED { store_unit<T>(p.to, first + (uint64_t)unit * VEC16<T>, count, is_whole.value, values[u]); });
-    });
+    uint64_t count = p.bytes / sizeof(T);
+    move_range<T, COPIED_UNITS>(
+        p, p.to, range,
+        [&](uint32_t unit, uint64_t, bool)
+            INLINED { return load_vec<Unit<T>>((const Unit<T> *)(area + range.place) + unit); },
+        [&](uint32_t, uint64_t first, bool is_whole, const Unit<T> &values)
+            INLINED { store_unit<T>(p.to, first, count, is_whole, values); });
 }
 
 // Of an area's flags the first counts pieces that were sent, the second those whose share was reduced.

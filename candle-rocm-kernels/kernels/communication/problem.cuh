@@ -39,7 +39,7 @@ struct CommunicationProblem {
     // How many senders are reduced, and how: a number of `ReduceOp`.
     uint32_t world;
     uint32_t op;
-    // Whether the step ends a message, which is the next one; a reduction then writes to its slot.
+    // Whether the step ends a message, which is the next one.
     uint32_t ends_message;
 };
 

@@ -89,15 +89,14 @@ __device__ __forceinline__ void reduce_elements(const CommunicationProblem &p, u
     }
 }
 
-// Reduces what the ranks' slots hold into memory, or into this rank's slot of the next message.
+// Reduces what the ranks' slots hold into memory.
 template <class T> __device__ __forceinline__ void reduce_slots(const CommunicationProblem &p) {
     constexpr int N = VEC16<T>;
     uint32_t message = last_message(p);
     if (!wait_for(p, message)) return;
-    T *to = (T *)(p.ends_message ? slot_of(p, p.sender, message + 1) : (char *)p.to);
+    T *to = (T *)p.to;
     uint64_t count = p.bytes / sizeof(T), whole = count / N;
     for (uint64_t i = global_thread(); i < whole; i += global_threads()) reduce_elements<T, N>(p, message, to, i * N);
     for (uint64_t i = whole * N + global_thread(); i < count; i += global_threads())
         reduce_elements<T, 1>(p, message, to, i);
-    if (p.ends_message) end_message(p, message + 1);
 }

@@ -23,7 +23,7 @@ pub(super) enum Kernel {
     Publish,
     /// Slots to memory.
     Gather,
-    /// Slots, reduced, to memory or a slot.
+    /// Slots, reduced, to memory.
     Reduce(ncclDataType_t),
     /// An all-reduce by boxes, or a step of it.
     AllReduce(Exchange),
