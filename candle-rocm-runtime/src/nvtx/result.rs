@@ -1,25 +1,21 @@
 //! Functions without types of their own.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+pub use super::safe::{mark, name_category};
 use crate::profile;
 
 /// Ranges of the process that have begun, by their numbers.
-static STARTED: Mutex<Option<HashMap<u64, profile::Range>>> = Mutex::new(None);
+static STARTED: Mutex<BTreeMap<u64, profile::Range>> = Mutex::new(BTreeMap::new());
 
 thread_local! {
     /// Ranges of this thread that have begun, the last one innermost.
     static PUSHED: RefCell<Vec<profile::Range>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Names a moment.
-pub fn mark<S: AsRef<str>>(message: S) {
-    profile::mark(message.as_ref());
 }
 
 /// Begins a range of the process, which any thread may end. Returns its number.
@@ -27,8 +23,7 @@ pub fn range_start<S: AsRef<str>>(message: S) -> u64 {
     static NUMBER: AtomicU64 = AtomicU64::new(1);
     let range = profile::range(message.as_ref());
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let mut started = STARTED.lock();
-    started.get_or_insert_default().insert(number, range);
+    STARTED.lock().insert(number, range);
     number
 }
 
@@ -37,10 +32,7 @@ pub fn range_start<S: AsRef<str>>(message: S) -> u64 {
 /// # Safety
 /// There is nothing to uphold; cudarc's function is unsafe.
 pub unsafe fn range_end(id: u64) {
-    let range = STARTED
-        .lock()
-        .as_mut()
-        .and_then(|started| started.remove(&id));
+    let range = STARTED.lock().remove(&id);
     drop(range);
 }
 
@@ -65,11 +57,6 @@ pub fn range_pop() -> c_int {
     });
     drop(range);
     open
-}
-
-/// Names a category of events, for those that have its number.
-pub fn name_category<S: AsRef<str>>(category: u32, name: S) {
-    super::safe::name_category(category, name);
 }
 
 /// Names an operating system's thread, for nobody: profilers of AMD's take a thread's name from the system.

@@ -124,22 +124,11 @@ pub(super) fn record<R>(stream: &Stream, work: &Work, give: impl FnOnce() -> R) 
         thread: thread_number(),
     });
     recorder.unread += 1;
-    let is_full = |recorder: &Recorder| {
-        let pending = recorder.pending.get(&gpu);
-        pending.is_some_and(|pending| pending.len() >= MOST_PENDING)
-    };
-    if recorder.unread < READ_EACH && !is_full(&recorder) {
+    if recorder.unread < READ_EACH && !recorder.is_full(gpu) {
         return result;
     }
-    recorder.read_done();
-    let mut full = is_full(&recorder);
     drop(recorder);
-    while full {
-        std::thread::sleep(REST);
-        let mut recorder = RECORDER.lock();
-        recorder.read_done();
-        full = is_full(&recorder);
-    }
+    read_until(|recorder| !recorder.is_full(gpu));
     // Reading made the events' GPU current. An error is the next call's, which makes its own current again.
     let _ = stream.context().device().bind();
     result
@@ -152,18 +141,23 @@ pub(super) fn begin_process(wanted: &Wanted) {
     recorder.trace = wanted.trace.as_deref().and_then(Trace::create);
 }
 
-/// Waits for what was given so far, and reads it.
-fn read_given() {
-    let end = RECORDER.lock().given;
+/// Reads what is done, until it is enough.
+fn read_until(is_enough: impl Fn(&Recorder) -> bool) {
     loop {
         let mut recorder = RECORDER.lock();
         recorder.read_done();
-        if recorder.has_read_to(end) {
+        if is_enough(&recorder) {
             return;
         }
         drop(recorder);
         std::thread::sleep(REST);
     }
+}
+
+/// Waits for what was given so far, and reads it.
+fn read_given() {
+    let end = RECORDER.lock().given;
+    read_until(|recorder| recorder.has_read_to(end));
 }
 
 /// The table of the whole process, and the end of its trace.
@@ -295,6 +289,12 @@ impl Recorder {
         })
     }
 
+    /// Whether a GPU has so many events to be read that nobody may give it more.
+    fn is_full(&self, gpu: usize) -> bool {
+        let pending = self.pending.get(&gpu);
+        pending.is_some_and(|pending| pending.len() >= MOST_PENDING)
+    }
+
     /// Whether all that were given before this number have been read.
     fn has_read_to(&self, end: u64) -> bool {
         let mut first = self.pending.values().filter_map(VecDeque::front);
@@ -332,7 +332,6 @@ impl Recorder {
         let device = pending.context.device();
         let Events { start, end } = pending.events;
         device.bind()?;
-        wait_for(device, end)?;
         let took = microseconds(device, start, end)?;
         let mut begin = 0.0;
         if let Some(of_gpu) = self.gpus.get_mut(&device.ordinal()) {
