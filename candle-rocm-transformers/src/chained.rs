@@ -3,6 +3,7 @@
 use candle_core::quantized::QTensor;
 use candle_core::{bail, DType, Result, Tensor};
 use candle_rocm_backend::ops::{self, Q8_1Activations, RmsNorm, Scores};
+use candle_rocm_backend::profile;
 
 use crate::cache::Cache;
 use crate::linear::Linear;
@@ -40,6 +41,7 @@ pub(crate) fn forward(
     let normed = ops::rms_norm(&x, &first.attention_norm, epsilon)?;
     let (mut x, mut vector) = (x, Q8_1Activations::of(&normed)?);
     for (n, layer) in weights.layers.iter().enumerate() {
+        let _range = profile::range_with(|| format!("layer {n}"));
         let qkv = products(&layer.qkv, &vector)?.unsqueeze(0)?;
         let scores = Scores {
             window: layer.window,
