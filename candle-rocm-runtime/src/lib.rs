@@ -2,7 +2,7 @@
 //! backend finds under `cudarc`'s name.
 //!
 //! The files stand in layers; each imports only from its own and from those before it, and no files import each other
-//! in a circle (`tests/layers.rs` holds them to it):
+//! in a circle (`testing/tests/layers_of_crates` holds them to it):
 //!
 //! 1. base: [`error`], [`dtype`], [`cuda_names`], [`enqueued`], and [`hip`]: HIP as one table of functions, filled from AMD's library
 //!    or from the emulator;

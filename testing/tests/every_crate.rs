@@ -1,5 +1,5 @@
 //! In no library and no program of the workspace do files import each other in a circle. Which floor a file stands on is
-//! for the crate's own `tests/layers.rs` to say.
+//! for `layers_of_crates` to say.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

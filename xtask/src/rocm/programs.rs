@@ -163,7 +163,6 @@ const NOT_ABOUT_IT: [(&str, &str); 15] = [
     ),
     ("nvrtc", "needs an NVIDIA GPU"),
     ("programs", "as above"),
-    ("layers", "reads the sources"),
     ("plans", "plans for GPUs by their figures, without one"),
 ];
 
