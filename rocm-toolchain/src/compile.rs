@@ -42,6 +42,10 @@ const AMD: &[&str] = &[
     "--no-gpu-bundle-output",
     // Understood by ROCm 6 and later; newer compilers would default to version 6.
     "-mcode-object-version=5",
+    // Kernels have the LDS that their sources declare. LLVM would move private arrays there, as many bytes for each
+    // work-item of the largest workgroup, and few workgroups would fit a compute unit.
+    "-mllvm",
+    "-disable-promote-alloca-to-lds",
     "-c",
 ];
 
@@ -319,29 +323,6 @@ fn check(status: ExitStatus, log: String, command: &Command) -> Result<()> {
             command: format!("{command:?}"),
         }),
     }
-}
-
-/// The LLVM IR that clang's front end makes of `job`, as text and before any pass: what the source says, in a fraction of the time
-/// that its code takes.
-///
-/// # Errors
-/// [`Error::Clang`]; or clang cannot be run.
-pub fn front_end(toolchain: &Toolchain, contents: &Contents, job: &Job) -> Result<String> {
-    let mut command = clang(toolchain, contents, &job.arch);
-    command
-        .args([
-            "-S",
-            "-emit-llvm",
-            "-Xclang",
-            "-disable-llvm-passes",
-            "-o",
-            "-",
-        ])
-        .arg(&job.source);
-    let made = command.output().map_err(Error::file(&toolchain.clang))?;
-    let log = String::from_utf8_lossy(&made.stderr).into_owned();
-    check(made.status, log, &command)?;
-    Ok(String::from_utf8_lossy(&made.stdout).into_owned())
 }
 
 /// Replaces PTX by the machine code that `ptxas` makes of it.
