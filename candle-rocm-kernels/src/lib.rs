@@ -123,8 +123,8 @@ impl Module {
     }
 
     /// The argument behind those that hosts pass to a kernel, if it takes one: see [`symbols`].
-    pub fn index_argument(&self, kernel: &str) -> Option<symbols::IndexArgument> {
-        symbols::index_argument(self.name, kernel)
+    pub fn last_argument(&self, kernel: &str) -> Option<symbols::LastArgument> {
+        symbols::last_argument(self.name, kernel)
     }
 
     /// What Candle hands to `CudaContext::load_module`: under this crate's upstream name PTX text,

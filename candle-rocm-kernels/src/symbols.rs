@@ -1,8 +1,9 @@
 //! The names that kernels have in code objects.
 //!
 //! Kernels that move elements without reading their values stand there once for each size of element, and those that read
-//! indices once for all types of indices: `gather_u32_bf16` and `gather_i64_f16` are both `gather_i16`. Hosts ask for any
-//! type. The type of indices then is an argument, [`index_argument`], which who launches by such a name adds.
+//! indices once for all types of indices: `gather_u32_bf16` and `gather_i64_f16` are both `gather_i16`. So do comparisons:
+//! `lt_f32` and `eq_f32` are `compare_f32`. Hosts ask for any of them. The type of indices, or which comparison it is, is
+//! an argument, [`last_argument`], which who launches by such a name adds.
 
 use std::borrow::Cow;
 
@@ -16,15 +17,20 @@ const MOVES: &[(&str, &[&str])] = include!(concat!(env!("OUT_DIR"), "/moves.rs")
 /// arguments before it.
 const BY_INDEX: &[(&str, &str, usize)] = include!(concat!(env!("OUT_DIR"), "/by_index.rs"));
 
+/// Modules, kernels as hosts call them and as they stand there, both without types, the number of arguments before that
+/// which tells them apart, and its value.
+const TOLD_APART: &[(&str, &str, &str, usize, u32)] =
+    include!(concat!(env!("OUT_DIR"), "/told_apart.rs"));
+
 /// One type of each size.
 const SIZES: &[&str] = include!(concat!(env!("OUT_DIR"), "/sizes.rs"));
 
 /// Types of indices, as kernels number them (`IndexType` of kernels/indexing/indices.cuh).
 const INDEX_TYPES: [(&str, u32); 3] = [("u8", 0), ("u32", 2), ("i64", 3)];
 
-/// An argument that a kernel takes behind those that hosts pass: the type of its indices.
+/// An argument that a kernel takes behind those that hosts pass: the type of its indices, or which comparison it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IndexArgument {
+pub struct LastArgument {
     /// How many arguments hosts pass.
     pub given: usize,
     /// The argument.
@@ -35,10 +41,14 @@ pub struct IndexArgument {
 /// that no kernel has stay as they are.
 pub fn symbol<'a>(module: &str, kernel: &'a str) -> Cow<'a, str> {
     let own = Cow::Borrowed(kernel);
+    if let Some((_, _, name, _, _)) = told_apart(module, kernel) {
+        let (_, dtype) = kernel.rsplit_once('_').unwrap_or((kernel, ""));
+        return format!("{name}_{dtype}").into();
+    }
     let name = untyped(kernel);
     let has_it = |(of, moves): &(&str, &[&str])| *of == module && moves.contains(&name);
     let moves = MOVES.iter().any(has_it);
-    let by_index = index_argument(module, kernel).is_some();
+    let by_index = of_index(module, kernel).is_some();
     if !moves && !by_index {
         return own;
     }
@@ -60,14 +70,33 @@ pub fn symbol<'a>(module: &str, kernel: &'a str) -> Cow<'a, str> {
 }
 
 /// The argument behind those that hosts pass to `kernel` of `module`, if it takes one: 2 behind 8 for `gather_u32_bf16`.
-pub fn index_argument(module: &str, kernel: &str) -> Option<IndexArgument> {
+pub fn last_argument(module: &str, kernel: &str) -> Option<LastArgument> {
+    let by_function = told_apart(module, kernel);
+    let by_function = by_function.map(|&(_, _, _, given, value)| LastArgument { given, value });
+    by_function.or_else(|| of_index(module, kernel))
+}
+
+/// The row of a kernel that an argument tells apart, by the name that hosts call it.
+fn told_apart(
+    module: &str,
+    kernel: &str,
+) -> Option<&'static (&'static str, &'static str, &'static str, usize, u32)> {
+    let (name, element) = kernel.rsplit_once('_')?;
+    dtypes::find(element)?;
+    TOLD_APART
+        .iter()
+        .find(|(of, hosts, ..)| (*of, *hosts) == (module, name))
+}
+
+/// The type of indices as an argument.
+fn of_index(module: &str, kernel: &str) -> Option<LastArgument> {
     let (typed, element) = kernel.rsplit_once('_')?;
     let (name, index) = typed.rsplit_once('_')?;
     dtypes::find(element)?;
     let of_type = INDEX_TYPES.iter().find(|(of, _)| *of == index)?;
     let of_kernel = |(of, kernel, _): &&(&str, &str, usize)| (*of, *kernel) == (module, name);
     let (_, _, given) = BY_INDEX.iter().find(of_kernel)?;
-    Some(IndexArgument {
+    Some(LastArgument {
         given: *given,
         value: of_type.1,
     })
@@ -104,7 +133,7 @@ mod tests {
 
     #[test]
     fn the_type_of_indices_is_an_argument() {
-        let of = |kernel| index_argument("indexing", kernel).map(|of| (of.given, of.value));
+        let of = |kernel| last_argument("indexing", kernel).map(|of| (of.given, of.value));
         assert_eq!(of("is_u8_f32"), Some((10, 0)));
         assert_eq!(of("ia_u32_bf16"), Some((8, 2)));
         assert_eq!(of("sa_i64_f8e4m3"), Some((7, 3)));
@@ -117,8 +146,19 @@ mod tests {
             ("ternary", "where_u8_f32"),
             ("user", "ia_u32_f32"),
         ] {
-            assert_eq!(index_argument(module, kernel), None, "{module} {kernel}");
+            assert_eq!(last_argument(module, kernel), None, "{module} {kernel}");
         }
+    }
+
+    #[test]
+    fn comparisons_are_told_apart_by_an_argument() {
+        let of = |kernel| last_argument("binary", kernel).map(|of| (of.given, of.value));
+        assert_eq!(of("lt_f8e4m3"), Some((6, 1)));
+        assert_eq!(of("ne_i64"), Some((6, 1 | 4 | 8)));
+        assert_eq!(of("badd_f32"), None);
+        assert_eq!(symbol("binary", "ge_bf16"), "compare_bf16");
+        assert_eq!(symbol("binary", "compare_bf16"), "compare_bf16");
+        assert_eq!(symbol("user", "ge_bf16"), "ge_bf16");
     }
 
     #[test]

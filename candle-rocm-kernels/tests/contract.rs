@@ -744,13 +744,13 @@ fn expected(module: &Module) -> BTreeMap<String, Arguments> {
         for name in family.names {
             for &(name_of_type, bytes) in family.types {
                 let launched = name.replace("{t}", name_of_type);
-                let index_type = module.index_argument(&launched);
-                if let Some(index_type) = index_type {
-                    assert_eq!(index_type.given, family.arguments.len(), "{launched}");
+                let last = module.last_argument(&launched);
+                if let Some(last) = last {
+                    assert_eq!(last.given, family.arguments.len(), "{launched}");
                 }
                 let letters = family.arguments.chars();
                 let arguments = letters
-                    .chain(index_type.map(|_| 'i'))
+                    .chain(last.map(|_| 'i'))
                     .map(|letter| argument(letter, bytes))
                     .collect();
                 let symbol = module.symbol(&launched).into_owned();

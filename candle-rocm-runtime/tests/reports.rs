@@ -41,7 +41,7 @@ impl Selection {
 
     /// By Candle's kernel, or the one of the code object, to which nobody adds the type of the indices.
     fn launch(&mut self, stream: &Arc<Stream>, kernel: &Function) -> Result<()> {
-        let index_type = INDEXING.index_argument(KERNEL).unwrap().value;
+        let index_type = INDEXING.last_argument(KERNEL).unwrap().value;
         let mut launch = stream.launch_builder(kernel);
         launch.arg(&IDS).arg(&1usize).arg(&self.info);
         launch.arg(&self.ids).arg(&self.table).arg(&mut self.rows);

@@ -5,6 +5,19 @@
 // How these are launched: launch_heuristics.rs says what the words mean.
 #define LAUNCHES(X, EVERY) EVERY(AnyGrid, 4, Sizes, 0)
 
+// Outcomes of a comparison. A NaN is none of the first three to anything.
+enum Outcome : uint32_t { LESS = 1, EQUAL = 2, GREATER = 4, UNORDERED = 8 };
+
+// These stand once for several that hosts launch, told apart by an argument behind those that hosts pass. X(hosts'
+// name, name here, arguments that hosts pass, argument): the outcomes of which the comparison is true.
+#define TOLD_APART(X)     \
+    X(eq, compare, 6, 2)  \
+    X(ne, compare, 6, 13) \
+    X(lt, compare, 6, 1)  \
+    X(le, compare, 6, 3)  \
+    X(gt, compare, 6, 4)  \
+    X(ge, compare, 6, 6)
+
 // Arithmetic in the compute type, rounded once. Integers wrap, as Rust's do in release builds.
 #define ARITHMETIC(OP, EXPRESSION)                                                       \
     struct OP {                                                                          \
@@ -38,36 +51,31 @@ struct IntegerQuotient : Partial {
 };
 template <class T> using Divide = typename conditional<is_float<T>::value, FloatQuotient, IntegerQuotient>::type;
 
-#define COMPARISON(OP, EXPRESSION)                                                             \
-    struct OP {                                                                                \
-        template <class T> __device__ __forceinline__ uint8_t operator()(T lhs, T rhs) const { \
-            compute_t<T> x = upcast(lhs), y = upcast(rhs);                                     \
-            return EXPRESSION ? 1 : 0;                                                         \
-        }                                                                                      \
-    };
-COMPARISON(Equal, x == y)
-COMPARISON(NotEqual, x != y)
-COMPARISON(Less, x < y)
-COMPARISON(LessEqual, x <= y)
-COMPARISON(Greater, x > y)
-COMPARISON(GreaterEqual, x >= y)
+struct Compare {
+    uint32_t outcomes; // of which it is true
+    template <class T> __device__ __forceinline__ uint8_t operator()(T lhs, T rhs) const {
+        compute_t<T> x = upcast(lhs), y = upcast(rhs);
+        uint32_t outcome = x < y ? LESS : x == y ? EQUAL : x > y ? GREATER : UNORDERED;
+        return (outcomes & outcome) != 0 ? 1 : 0;
+    }
+};
 
-#define BINARY(KERNEL, OP, NAME, T, OUT)                                                                             \
+#define BINARY(KERNEL, OP, NAME, T)                                                                                  \
     ENTRY KERNEL##_##NAME(size_t numel, size_t num_dims, const size_t *__restrict__ info, const T *__restrict__ lhs, \
-                          const T *__restrict__ rhs, OUT *__restrict__ out) {                                        \
+                          const T *__restrict__ rhs, T *__restrict__ out) {                                          \
         map(numel, num_dims, info, OP(), out, lhs, rhs);                                                             \
     }
-#define ALL_BINARY(NAME, T)                 \
-    BINARY(badd, Add, NAME, T, T)           \
-    BINARY(bsub, Subtract, NAME, T, T)      \
-    BINARY(bmul, Multiply, NAME, T, T)      \
-    BINARY(bdiv, Divide<T>, NAME, T, T)     \
-    BINARY(bminimum, Minimum, NAME, T, T)   \
-    BINARY(bmaximum, Maximum, NAME, T, T)   \
-    BINARY(eq, Equal, NAME, T, uint8_t)     \
-    BINARY(ne, NotEqual, NAME, T, uint8_t)  \
-    BINARY(lt, Less, NAME, T, uint8_t)      \
-    BINARY(le, LessEqual, NAME, T, uint8_t) \
-    BINARY(gt, Greater, NAME, T, uint8_t)   \
-    BINARY(ge, GreaterEqual, NAME, T, uint8_t)
+#define COMPARISONS(NAME, T)                                                                                        \
+    ENTRY compare_##NAME(size_t numel, size_t num_dims, const size_t *__restrict__ info, const T *__restrict__ lhs, \
+                         const T *__restrict__ rhs, uint8_t *__restrict__ out, uint32_t outcomes) {                 \
+        map(numel, num_dims, info, Compare{outcomes}, out, lhs, rhs);                                               \
+    }
+#define ALL_BINARY(NAME, T)            \
+    BINARY(badd, Add, NAME, T)         \
+    BINARY(bsub, Subtract, NAME, T)    \
+    BINARY(bmul, Multiply, NAME, T)    \
+    BINARY(bdiv, Divide<T>, NAME, T)   \
+    BINARY(bminimum, Minimum, NAME, T) \
+    BINARY(bmaximum, Maximum, NAME, T) \
+    COMPARISONS(NAME, T)
 FOR_ALL(ALL_BINARY)

@@ -225,9 +225,9 @@ impl Gpu {
         let program = self.program(module);
         let (mut buffers, mut results) = (Vec::new(), Vec::new());
         let mut bytes_of = |arg| self.place(arg, &mut buffers, &mut results);
-        let index_type = module.index_argument(name);
-        let index_type = index_type.map(|of| of.value.to_le_bytes().to_vec());
-        let args: Vec<Vec<u8>> = args.iter().map(&mut bytes_of).chain(index_type).collect();
+        let last = module.last_argument(name);
+        let last = last.map(|of| of.value.to_le_bytes().to_vec());
+        let args: Vec<Vec<u8>> = args.iter().map(&mut bytes_of).chain(last).collect();
         let counters = self
             .gpu
             .launch_of(

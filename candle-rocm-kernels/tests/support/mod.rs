@@ -115,14 +115,9 @@ pub const SCALAR_SPILLS: &[(&str, &str)] = &[
         "more masks of lanes than scalar registers",
     ),
     (
-        "eq_f8e4m3",
+        "compare_f8e4m3",
         "the masks of sixteen comparisons, more than scalar registers",
     ),
-    ("ne_f8e4m3", "likewise"),
-    ("lt_f8e4m3", "likewise"),
-    ("le_f8e4m3", "likewise"),
-    ("gt_f8e4m3", "likewise"),
-    ("ge_f8e4m3", "likewise"),
 ];
 
 /// Kernels that spill to scratch memory, and why.

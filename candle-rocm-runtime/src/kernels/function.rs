@@ -6,7 +6,7 @@ use candle_rocm_kernels::convolution::Transposed;
 use candle_rocm_kernels::launch_heuristics::LaunchHeuristic;
 use candle_rocm_kernels::radix_sort::RadixSort;
 use candle_rocm_kernels::split_rows::SplitRows;
-use candle_rocm_kernels::symbols::IndexArgument;
+use candle_rocm_kernels::symbols::LastArgument;
 
 use crate::base::hip::types::hipFunction_t;
 
@@ -23,7 +23,7 @@ pub(crate) struct LoadedFunction {
     /// Bytes of the elements it reads.
     pub(crate) element_bytes: u64,
     /// An argument behind those that hosts pass.
-    pub(crate) index_argument: Option<IndexArgument>,
+    pub(crate) last_argument: Option<LastArgument>,
     /// What is launched instead where this kernel is slow or cannot be launched.
     pub(crate) instead: Option<Box<Instead>>,
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use candle_rocm_kernels::launch_heuristics::{self, LaunchHeuristic};
-use candle_rocm_kernels::symbols::{index_argument, symbol};
+use candle_rocm_kernels::symbols::{last_argument, symbol};
 use candle_rocm_kernels::{architectures, architectures_reason, KernelError};
 use foldhash::fast::RandomState;
 use parking_lot::RwLock;
@@ -144,9 +144,9 @@ impl LoadedModule {
                 LaunchHeuristic::AsAsked
             },
             element_bytes: launch_heuristics::element_bytes(name),
-            index_argument: self
+            last_argument: self
                 .embedded
-                .then(|| index_argument(&self.name, name))
+                .then(|| last_argument(&self.name, name))
                 .flatten(),
             instead: self
                 .embedded

@@ -156,7 +156,7 @@ pub(super) unsafe fn give_to_stream(
 ) -> Result<()> {
     let hip = stream.context().device().hip();
     let mut all = InlineList::<*mut c_void, 16>::new();
-    let arguments = match &kernel.index_argument {
+    let arguments = match &kernel.last_argument {
         None => arguments,
         Some(last) => {
             // SAFETY: the caller passes so many, as the kernels' contract has it.
