@@ -161,6 +161,11 @@ impl Transformer {
         &self.weights.shape
     }
 
+    /// How many layers are here: of a stage of a pipeline its own.
+    pub fn layers(&self) -> usize {
+        self.weights.layers.len()
+    }
+
     /// Where the weights are.
     pub fn device(&self) -> &Device {
         self.weights.device()

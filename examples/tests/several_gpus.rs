@@ -1,4 +1,5 @@
-//! A model over two emulated GPUs writes what one writes, in examples as a person runs them.
+//! A model over two emulated GPUs, in parts of each layer or by layers, writes what one writes, in examples as a person runs
+//! them.
 
 #![cfg(feature = "rocm")]
 
@@ -34,12 +35,14 @@ fn two_gpus_write_what_one_writes() -> Result<()> {
     ] {
         let (succeeds, expected, said) = written(program, &[])?;
         ensure!(succeeds && expected.len() > 20, "{program}: {said}");
-        let (succeeds, found, said) = written(program, &["--gpus", "2"])?;
-        ensure!(succeeds, "{program}: {said}");
-        ensure!(
-            found == expected,
-            "{program}: {found:?} instead of {expected:?}"
-        );
+        for way in [&["--gpus", "2"][..], &["--gpus", "2", "--pipeline"]] {
+            let (succeeds, found, said) = written(program, way)?;
+            ensure!(succeeds, "{program} {way:?}: {said}");
+            ensure!(
+                found == expected,
+                "{program} {way:?}: {found:?} instead of {expected:?}"
+            );
+        }
     }
     Ok(())
 }
