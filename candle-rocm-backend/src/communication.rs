@@ -3,15 +3,20 @@
 //! Over AMD's RCCL, or collectives of our own, as `CANDLE_ROCM_COMM` says (docs/user/communication.md).
 
 use std::fmt;
+use std::sync::Arc;
 
 use candle_core::cuda_backend::CudaDType;
 use candle_core::{
     bail, CudaDevice, CudaStorage, DType, Device, Error, Result, Shape, Storage, Tensor,
 };
 use candle_rocm_runtime::communication::{Comm, NcclType};
-use candle_rocm_runtime::DeviceRepr;
+use candle_rocm_runtime::{DeviceRepr, Stream};
 
 use crate::ops::node::plain;
+
+mod gradients;
+
+pub use gradients::Gradients;
 
 pub use candle_rocm_runtime::communication::{Id, ReduceOp};
 
@@ -71,13 +76,37 @@ impl Rank {
     /// `device` is no GPU, there is no such rank, it comes twice, another does not come in time or ends (which the error names),
     /// two have one GPU, or there is no memory.
     pub fn join(device: &Device, number: usize, ranks: usize, id: Id) -> Result<Self> {
-        let Device::Cuda(gpu) = device else {
+        let gpu = gpu_of(device, number, ranks)?;
+        Self::on(gpu.cuda_stream(), gpu, number, ranks, id)
+    }
+
+    /// As [`Rank::join`], with a stream for the rank's calls beside `device`'s: what does not wait for a call's result runs at
+    /// once with it. A call waits for what it is given, and work that is given its result waits for the call, by events; from
+    /// now on the device notes one for each use of a tensor, which costs the host time. It is for training
+    /// ([`Gradients`]); steps that make such calls are not captured.
+    ///
+    /// # Errors
+    /// As [`Rank::join`]; the device's tensors note no events (`disable_event_tracking`).
+    pub fn join_beside(device: &Device, number: usize, ranks: usize, id: Id) -> Result<Self> {
+        let gpu = gpu_of(device, number, ranks)?;
+        if !gpu.is_event_tracking() {
             bail!(
-                "Rank::join: rank {number} of {ranks} is on {:?}, and ranks are GPUs",
-                device.location()
+                "Rank::join_beside: the tensors of rank {number}'s device note no events, by which streams wait for each \
+                 other: take Rank::join, or leave event tracking on"
             );
-        };
-        let comm = Comm::from_rank(gpu.cuda_stream(), number, ranks, id);
+        }
+        let stream = gpu.cuda_stream().fork().map_err(Error::wrap)?;
+        Self::on(stream, gpu, number, ranks, id)
+    }
+
+    fn on(
+        stream: Arc<Stream>,
+        gpu: &CudaDevice,
+        number: usize,
+        ranks: usize,
+        id: Id,
+    ) -> Result<Self> {
+        let comm = Comm::from_rank(stream, number, ranks, id);
         Ok(Self {
             comm: comm.map_err(Error::wrap)?,
             device: gpu.clone(),
@@ -263,7 +292,8 @@ impl Rank {
             return Ok(None);
         }
         // SAFETY: the call writes all of it.
-        let mut to = unsafe { self.device.alloc::<T>(count) }?;
+        let to = unsafe { self.comm.stream().alloc::<T>(count) };
+        let mut to = to.map_err(Error::wrap)?;
         let status = match (kind, &from) {
             (Kind::Reduce(op), Some(from)) => self.comm.all_reduce(from, &mut to, &op),
             (Kind::Gather, Some(from)) => self.comm.all_gather(from, &mut to),
@@ -274,5 +304,16 @@ impl Rank {
         status.map_err(Error::wrap)?;
         let device = self.device.clone();
         Ok(Some(CudaStorage::wrap_cuda_slice(to, device)))
+    }
+}
+
+/// The GPU that a rank is to be on.
+fn gpu_of(device: &Device, number: usize, ranks: usize) -> Result<&CudaDevice> {
+    match device {
+        Device::Cuda(gpu) => Ok(gpu),
+        _ => bail!(
+            "Rank::join: rank {number} of {ranks} is on {:?}, and ranks are GPUs",
+            device.location()
+        ),
     }
 }

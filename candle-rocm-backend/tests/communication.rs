@@ -1,7 +1,7 @@
-//! Messages and broadcasts of tensors between two emulated GPUs, a thread for each.
+//! Messages, broadcasts and means of gradients between two emulated GPUs, a thread for each.
 
-use candle_core::{DType, Device, Result, Tensor};
-use candle_rocm_backend::communication::Rank;
+use candle_core::{DType, Device, Result, Tensor, Var};
+use candle_rocm_backend::communication::{Gradients, Id, Rank};
 use candle_rocm_backend::graph::Step;
 use candle_rocm_backend::{runtime, DeviceExt as _, RuntimeKind};
 use candle_rocm_testing::process::alone;
@@ -126,8 +126,100 @@ fn refused(rank: &Rank) -> Result<()> {
     Ok(())
 }
 
+/// Gradients of sum(var * factor), which are the factor: a part of a larger tensor, of each dtype, one of three variables
+/// without any, and buckets that hold all, some and none of them.
+fn average(device: &Device, number: usize, id: Id, bucket: usize) -> Result<()> {
+    let dtypes = [DType::F32, DType::F16, DType::BF16, DType::F64];
+    let var = |n: usize| Var::zeros((n % 5 + 1, 7), dtypes[n / 2 % 4], device);
+    let vars: Vec<Var> = (0..24).map(var).collect::<Result<_>>()?;
+    let factor = |rank: usize, n: usize| {
+        let dims = vars[n].dims();
+        numbers(rank + 3 * n, (dims[1], dims[0]), vars[n].dtype())
+    };
+    let has_gradient = |n: &usize| n % 3 != 2;
+    let rank = Rank::join_beside(device, number, 2, id)?;
+    let mut gradients = Gradients::new(rank, vars.clone())?.with_bucket_bytes(bucket);
+    for _ in 0..2 {
+        let mut loss = Tensor::zeros((), DType::F32, device)?;
+        for n in (0..vars.len()).filter(has_gradient) {
+            let factor = factor(number, n)?.to_device(device)?.t()?;
+            let product = (vars[n].as_tensor() * factor)?.sum_all()?;
+            loss = (loss + product.to_dtype(DType::F32)?)?;
+        }
+        let mut found = loss.backward()?;
+        gradients.average(&mut found)?;
+        for (n, var) in vars.iter().enumerate() {
+            let Some(gradient) = found.get(var) else {
+                assert!(!has_gradient(&n), "{n}");
+                continue;
+            };
+            // Halves of whole numbers up to 202, which bf16 rounds: once, of the f32 sum.
+            let [one, other] = [0, 1].map(|rank| factor(rank, n)?.t()?.to_dtype(DType::F64));
+            let mean = ((one? + other?)? / 2.)?.to_dtype(var.dtype())?;
+            assert!(is_same(gradient, &mean)?, "{n}, {bucket}: {gradient}");
+        }
+    }
+    // Now one has a gradient that had none.
+    let mut other = vars[2].as_tensor().sum_all()?.backward()?;
+    let error = gradients.average(&mut other).unwrap_err().to_string();
+    assert!(
+        error.contains("variable 0 of shape [1, 7] has no gradient, and had a"),
+        "{error}"
+    );
+    Ok(())
+}
+
+/// Variables of another shape, another number of them, and gradients of others.
+fn differ(device: &Device, number: usize, ids: [Id; 3]) -> Result<()> {
+    let vars = |count: usize, columns: usize| -> Result<Vec<Var>> {
+        let var = |n: usize| Var::ones((n + 1, columns), DType::F32, device);
+        (0..count).map(var).collect()
+    };
+    let join = |at: usize| Rank::join(device, number, 2, ids[at]);
+    let (other, is_second) = (1 - number, number == 1);
+    let shape = Gradients::new(join(0)?, vars(3, 4 + number)?).unwrap_err();
+    let shape = shape.to_string();
+    assert!(
+        shape.contains(&format!("variable 0 of rank {other} is another")),
+        "{shape}"
+    );
+    let count = Gradients::new(join(1)?, vars(3 + number, 4)?).unwrap_err();
+    let expected = format!("rank {other} has {} variables", 4 - number);
+    assert!(count.to_string().contains(&expected), "{count}");
+    let vars = vars(2, 4)?;
+    let mut gradients = Gradients::new(join(2)?, vars.clone())?;
+    let mut of_one = vars[usize::from(is_second)].sum_all()?.backward()?;
+    let error = gradients.average(&mut of_one).unwrap_err().to_string();
+    assert!(error.contains("variable 0 of rank"), "{error}");
+    Ok(())
+}
+
+#[test]
+fn two_gpus_average_gradients() {
+    on_two_gpus("two_gpus_average_gradients", |device, number, ids| {
+        for (id, bucket) in ids.into_iter().zip([1, 100, 1 << 20]) {
+            average(device, number, id, bucket)?;
+        }
+        differ(device, number, [ids[3], ids[4], ids[5]])
+    });
+}
+
 #[test]
 fn two_gpus_exchange_tensors() {
+    on_two_gpus("two_gpus_exchange_tensors", |device, number, ids| {
+        let rank = Rank::join(device, number, 2, ids[0])?;
+        refused(&rank)?;
+        for dtype in DTYPES {
+            exchange(&rank, dtype, (3, 7))?;
+        }
+        // 480 KB: more than both slots of a channel.
+        exchange(&rank, DType::F32, (300, 400))?;
+        captured(&rank)
+    });
+}
+
+/// A test's body in a thread for each of two emulated GPUs, with identifiers that both know.
+fn on_two_gpus(test: &str, body: fn(&Device, usize, [Id; 6]) -> Result<()>) {
     let arch = std::env::var("ROCM_EMU_ARCH").unwrap_or("gfx1100".into());
     let archs = [arch.split(',').next().unwrap(); 2].join(",");
     let variables = [
@@ -135,21 +227,14 @@ fn two_gpus_exchange_tensors() {
         ("CANDLE_ROCM_COMM", "own"),
         ("CANDLE_ROCM_GRAPHS", "1"),
     ];
-    alone("two_gpus_exchange_tensors", &variables, || {
+    alone(test, &variables, || {
         runtime::select(RuntimeKind::Emulator).unwrap();
-        let id = Rank::new_id().unwrap();
+        let ids = [(); 6].map(|()| Rank::new_id().unwrap());
         std::thread::scope(|scope| {
             for number in 0..2 {
                 scope.spawn(move || {
                     let device = Device::new_rocm_with_stream(number).unwrap();
-                    let rank = Rank::join(&device, number, 2, id).unwrap();
-                    refused(&rank).unwrap();
-                    for dtype in DTYPES {
-                        exchange(&rank, dtype, (3, 7)).unwrap();
-                    }
-                    // 480 KB: more than both slots of a channel.
-                    exchange(&rank, DType::F32, (300, 400)).unwrap();
-                    captured(&rank).unwrap();
+                    body(&device, number, ids).unwrap();
                 });
             }
         });
