@@ -1,6 +1,7 @@
 //! Messages, broadcasts and means of gradients between two emulated GPUs, a thread for each.
 
 use candle_core::{DType, Device, Result, Tensor, Var};
+use candle_nn::VarMap;
 use candle_rocm_backend::communication::{Gradients, Id, Rank};
 use candle_rocm_backend::graph::Step;
 use candle_rocm_backend::{runtime, DeviceExt as _, RuntimeKind};
@@ -187,10 +188,19 @@ fn differ(device: &Device, number: usize, ids: [Id; 3]) -> Result<()> {
     let expected = format!("rank {other} has {} variables", 4 - number);
     assert!(count.to_string().contains(&expected), "{count}");
     let vars = vars(2, 4)?;
-    let mut gradients = Gradients::new(join(2)?, vars.clone())?;
+    // Whatever the order of the map's variables: names decide.
+    let map = VarMap::new();
+    if let Ok(mut named) = map.data().lock() {
+        let named_vars = vars.iter().enumerate();
+        named.extend(named_vars.map(|(n, var)| (format!("layer {n}"), var.clone())));
+    }
+    let mut gradients = Gradients::of_map(join(2)?, &map)?;
     let mut of_one = vars[usize::from(is_second)].sum_all()?.backward()?;
     let error = gradients.average(&mut of_one).unwrap_err().to_string();
-    assert!(error.contains("variable 0 of rank"), "{error}");
+    assert!(
+        error.contains(&format!("variable layer 0 of rank {other}")),
+        "{error}"
+    );
     Ok(())
 }
 

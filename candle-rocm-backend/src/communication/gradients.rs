@@ -2,6 +2,7 @@
 
 use candle_core::backprop::GradStore;
 use candle_core::{bail, DType, Device, Result, Tensor, Var};
+use candle_nn::VarMap;
 
 use super::{Rank, ReduceOp};
 use crate::ops;
@@ -35,23 +36,44 @@ const BUCKET_BYTES: usize = 4 << 20;
 #[derive(Debug)]
 pub struct Gradients {
     rank: Rank,
-    vars: Vec<Var>,
+    /// With their names, or numbers.
+    vars: Vec<(String, Var)>,
     bucket_bytes: usize,
     /// Which variables have gradients, known from the first step on.
     present: Option<Vec<bool>>,
 }
 
 impl Gradients {
-    /// Of these variables, which all ranks give in one order. Waits for the GPU.
+    /// Of these variables, which all ranks give in one order: `VarMap::all_vars` has another in each process, for which there
+    /// is [`Gradients::of_map`]. Waits for the GPU.
     ///
     /// # Errors
     /// A variable is on another device than the rank; the ranks' variables differ in number, shape or dtype; or a rank is
     /// gone.
     pub fn new(rank: Rank, vars: Vec<Var>) -> Result<Self> {
-        for (n, var) in vars.iter().enumerate() {
+        let vars = vars.into_iter().enumerate();
+        Self::of(rank, vars.map(|(n, var)| (n.to_string(), var)).collect())
+    }
+
+    /// Of a map's variables, by their names.
+    ///
+    /// # Errors
+    /// As [`Gradients::new`]; names differ.
+    pub fn of_map(rank: Rank, vars: &VarMap) -> Result<Self> {
+        let Ok(vars) = vars.data().lock() else {
+            bail!("Gradients::of_map: a thread that used the map panicked");
+        };
+        let named = vars.iter().map(|(name, var)| (name.clone(), var.clone()));
+        let mut vars: Vec<(String, Var)> = named.collect();
+        vars.sort_by(|(one, _), (other, _)| one.cmp(other));
+        Self::of(rank, vars)
+    }
+
+    fn of(rank: Rank, vars: Vec<(String, Var)>) -> Result<Self> {
+        for (name, var) in &vars {
             if !var.device().same_device(&rank.device()) {
                 bail!(
-                    "Gradients::new: variable {n} is on {:?}, and {rank:?} on {:?}",
+                    "Gradients: variable {name} is on {:?}, and {rank:?} on {:?}",
                     var.device().location(),
                     rank.device().location()
                 );
@@ -86,7 +108,7 @@ impl Gradients {
     /// # Errors
     /// There is no such rank, one is gone, or a variable has a dtype that ranks do not exchange.
     pub fn take_variables(&self, root: usize) -> Result<()> {
-        for var in &self.vars {
+        for (_, var) in &self.vars {
             let tensor = Some(var.as_tensor());
             let of_root = self
                 .rank
@@ -109,7 +131,7 @@ impl Gradients {
         self.check_present(gradients)?;
         let mut packed: Vec<(DType, Vec<&Var>, usize)> = Vec::new();
         // The backward pass comes to the last ones first.
-        for var in self.vars.iter().rev() {
+        for (_, var) in self.vars.iter().rev() {
             let Some(gradient) = gradients.get(var) else {
                 continue;
             };
@@ -158,7 +180,7 @@ impl Gradients {
 
     /// That the same variables have gradients as in the first step, and, in that, at all ranks.
     fn check_present(&mut self, gradients: &GradStore) -> Result<()> {
-        let has_gradient = |var: &Var| gradients.get(var).is_some();
+        let has_gradient = |(_, var): &(String, Var)| gradients.get(var).is_some();
         let found: Vec<bool> = self.vars.iter().map(has_gradient).collect();
         let Some(before) = &self.present else {
             self.agree(&found)?;
@@ -168,9 +190,10 @@ impl Gradients {
         if let Some(n) = (0..found.len()).find(|n| found[*n] != before[*n]) {
             let [now, then] = [found[n], before[n]].map(|has| if has { "a" } else { "no" });
             bail!(
-                "Gradients::average: variable {n} of shape {:?} has {now} gradient, and had {then} gradient in the first step: \
-                 ranks must have gradients of the same variables in all steps",
-                self.vars[n].shape()
+                "Gradients::average: variable {} of shape {:?} has {now} gradient, and had {then} gradient in the first step: ranks \
+                 must have gradients of the same variables in all steps",
+                self.vars[n].0,
+                self.vars[n].1.shape()
             );
         }
         Ok(())
@@ -194,10 +217,10 @@ impl Gradients {
         for (other, of_rank) in self.gathered(&digests)?.iter().enumerate() {
             let differs = |n: &usize| of_rank[*n] != digests[*n];
             if let Some(n) = (0..digests.len()).find(differs) {
-                let var = &self.vars[n];
+                let (name, var) = &self.vars[n];
                 bail!(
-                    "variable {n} of rank {other} is another than rank {own}'s, {:?} of {:?} with {} gradient: all ranks give \
-                     the same, in one order",
+                    "variable {name} of rank {other} is another than rank {own}'s, {:?} of {:?} with {} gradient: all ranks \
+                     give the same, in one order",
                     var.shape(),
                     var.dtype(),
                     if present[n] { "a" } else { "no" }
@@ -213,11 +236,14 @@ impl Gradients {
     }
 }
 
-/// A number that other shapes and dtypes have not (FNV-1a), and whether there is a gradient.
-fn digest((var, present): (&Var, &bool)) -> i64 {
-    let of_dtype = var.dtype().as_str().bytes().map(u64::from);
+/// A number that other names, shapes and dtypes have not (FNV-1a), and whether there is a gradient.
+fn digest(((name, var), present): (&(String, Var), &bool)) -> i64 {
+    let words = name.bytes().chain(var.dtype().as_str().bytes());
     let of_shape = var.dims().iter().map(|size| *size as u64);
-    let all = of_dtype.chain(of_shape).chain([u64::from(*present)]);
+    let all = words
+        .map(u64::from)
+        .chain(of_shape)
+        .chain([u64::from(*present)]);
     let step = |hash: u64, number: u64| (hash ^ number).wrapping_mul(0x0100_0000_01b3);
     all.fold(0xcbf2_9ce4_8422_2325, step) as i64
 }

@@ -60,7 +60,7 @@ const UNITS: [&str; 38] = [
 ];
 
 /// Every figure: the page, the figure as it stands there, its source.
-const FIGURES: [(&str, &str, Source); 19] = [
+const FIGURES: [(&str, &str, Source); 20] = [
     (
         "README.md",
         "22 processors",
@@ -120,6 +120,11 @@ const FIGURES: [(&str, &str, Source); 19] = [
         "docs/user/communication.md",
         "512 tokens",
         Source::Code("const CHUNK: usize = 512;"),
+    ),
+    (
+        "docs/user/communication.md",
+        "4 MiB",
+        Source::Code("const BUCKET_BYTES: usize = 4 << 20;"),
     ),
     (
         "docs/user/cuda-kernels.md",
