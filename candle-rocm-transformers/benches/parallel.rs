@@ -3,7 +3,8 @@
 //!
 //!     cargo bench -p candle-rocm-transformers --bench parallel -- --gpus 2 --model 8b
 //!
-//! `--gpus 1` is the model without ranks. On emulated GPUs the times say nothing.
+//! `--gpus 1` is the model without ranks; with `--pipeline` GPUs have layers, by their free memory. On emulated GPUs the times
+//! say nothing.
 #![allow(missing_docs)]
 
 use std::sync::{Arc, Barrier};
@@ -13,7 +14,7 @@ use candle_core::{DType, Device, Result, Tensor};
 use candle_rocm_backend::communication::{Id, Rank};
 use candle_rocm_backend::{DeviceExt as _, RocmDeviceExt as _};
 use candle_rocm_transformers::models::llama::{self, Config};
-use candle_rocm_transformers::{Part, Session, Source};
+use candle_rocm_transformers::{Part, Session, Shares, Source};
 
 /// Prompts and decodings, the last of which counts: the first load kernels and plan.
 const RUNS: usize = 3;
@@ -65,6 +66,7 @@ struct Asked {
     model: String,
     prompt: usize,
     decode: usize,
+    pipeline: bool,
 }
 
 fn main() {
@@ -80,6 +82,7 @@ fn main() {
         model: word("--model", "8b"),
         prompt: number("--prompt", "2048"),
         decode: number("--decode", "128"),
+        pipeline: arguments.iter().any(|argument| argument == "--pipeline"),
     };
     let (id, barrier) = (
         Rank::new_id().expect("an identifier"),
@@ -97,15 +100,20 @@ fn run(number: usize, id: Id, asked: &Asked, barrier: &Barrier) -> Result<()> {
     let device = Device::new_rocm_with_stream(number)?;
     let (weights, config) = (Random(device.clone()), config(&asked.model));
     let mut provider = "one GPU".to_owned();
+    let capacity = asked.prompt + asked.decode + 1;
     let model = match asked.gpus {
         1 => llama::load_source(&weights, &config)?,
         gpus => {
             let rank = Arc::new(Rank::join(&device, number, gpus, id)?);
             provider = rank.provider().to_owned();
-            llama::load_rank(&weights, &config, &rank)?
+            let shares = Shares::ByMemory { tokens: capacity };
+            match asked.pipeline {
+                true => llama::load_stage(&weights, &config, &rank, &shares)?,
+                false => llama::load_rank(&weights, &config, &rank)?,
+            }
         }
     };
-    let mut session = Session::new(model, 1, asked.prompt + asked.decode + 1)?;
+    let mut session = Session::new(model, 1, capacity)?;
     let tokens = (0..asked.prompt).map(|n| (n * 17 % config.vocab_size) as u32);
     let prompt = Tensor::from_vec(tokens.collect(), (1, asked.prompt), &device)?;
     let mut figures = [0.; 2];

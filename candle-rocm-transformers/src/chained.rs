@@ -6,7 +6,7 @@ use candle_rocm_backend::ops::{self, Q8_1Activations, RmsNorm, Scores};
 use candle_rocm_backend::profile;
 
 use crate::cache::Cache;
-use crate::linear::Linear;
+use crate::linear::{Linear, State};
 use crate::weights::{Layer, Weights};
 
 /// Whether all products of a model are there for vectors, and those whose results are added up have no biases.
@@ -19,16 +19,17 @@ pub(crate) fn is_possible(weights: &Weights) -> bool {
             && layer.gate_up.iter().all(plain)
             && plain(&layer.down)
     };
-    weights.embedding.dtype() == DType::F32
-        && takes(&weights.head)
+    let head = weights.head.as_ref();
+    weights.dtype() == DType::F32
+        && head.is_none_or(|head| takes(&head.product))
         && weights.layers.iter().all(of_layer)
 }
 
-/// The logits, (1, vocabulary), after a token whose embedding is `x`, (1, hidden), at `position`: of a model that
-/// [`is_possible`].
+/// The logits, (1, vocabulary), of a `state` before the first layer, (1, hidden), at `position`: of a model that
+/// [`is_possible`]. A stage that another follows gives the state for it, (1, hidden).
 pub(crate) fn forward(
     weights: &Weights,
-    x: Tensor,
+    state: State,
     position: &Tensor,
     cache: &Cache,
 ) -> Result<Tensor> {
@@ -38,8 +39,12 @@ pub(crate) fn forward(
     let epsilon = weights.shape.epsilon;
     let scale = 1. / (weights.shape.head_dim as f64).sqrt();
     let norm = |weight| RmsNorm { weight, epsilon };
-    let normed = ops::rms_norm(&x, &first.attention_norm, epsilon)?;
-    let (mut x, mut vector) = (x, Q8_1Activations::of(&normed)?);
+    let State { mut x, normed } = state;
+    let normed = match normed {
+        Some(normed) => normed,
+        None => ops::rms_norm(&x, &first.attention_norm, epsilon)?,
+    };
+    let mut vector = Q8_1Activations::of(&normed)?;
     for (n, layer) in weights.layers.iter().enumerate() {
         let _range = profile::range_with(|| format!("layer {n}"));
         let qkv = products(&layer.qkv, &vector)?.unsqueeze(0)?;
@@ -62,12 +67,16 @@ pub(crate) fn forward(
             [both] => ops::quantized_swiglu(of_vectors(both)?.0, &vector, &cache.completion)?,
             apart => Q8_1Activations::of(&ops::swiglu_packed(&products(apart, &vector)?)?)?,
         };
-        let next = weights.layers.get(n + 1);
-        let next = next.map_or(&weights.norm, |next| &next.attention_norm);
         let (down, _) = of_vectors(&layer.down)?;
+        let Some(next) = weights.norm_before(n + 1) else {
+            return ops::quantized_linears(&[(down, Some(&x))], &gated);
+        };
         (x, vector) = ops::quantized_add_norm(down, &gated, &x, norm(next), &cache.completion)?;
     }
-    products(std::slice::from_ref(&weights.head), &vector)
+    match &weights.head {
+        Some(head) => products(std::slice::from_ref(&head.product), &vector),
+        None => Ok(x),
+    }
 }
 
 fn products(products: &[Linear], x: &Q8_1Activations) -> Result<Tensor> {

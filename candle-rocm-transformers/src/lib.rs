@@ -39,6 +39,8 @@ mod cache;
 mod chained;
 mod linear;
 mod parallel;
+mod pipeline;
+mod ranks;
 mod rotary;
 mod session;
 mod source;
@@ -47,6 +49,7 @@ mod weights;
 
 pub use cache::Cache;
 pub use linear::Linear;
+pub use pipeline::Shares;
 pub use rotary::Frequencies;
 pub use session::Session;
 pub use source::{Checkpoint, Part, Source};

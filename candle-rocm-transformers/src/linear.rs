@@ -211,9 +211,23 @@ impl State {
         }
     }
 
-    /// The sum of `x` and a product, and its `next` norm.
-    pub(crate) fn of_sum(x: &Tensor, product: &Tensor, next: Norm) -> Result<Self> {
-        let Norm { weight, epsilon } = next;
+    /// The state `x` that another stage made, whose last product was of this kind: normed where that would have come with
+    /// the sum, so that a pipeline computes what one GPU does.
+    pub(crate) fn of_stage(x: Tensor, last: &Linear, norm: Norm) -> Result<Self> {
+        let Norm { weight, epsilon } = norm;
+        let normed = match last.sums_with_norm(&x)? {
+            true => Some(ops::rms_norm(&x, weight, epsilon)?),
+            false => None,
+        };
+        Ok(Self { x, normed })
+    }
+
+    /// The sum of `x` and a product, and its `next` norm, if there is one here.
+    pub(crate) fn of_sum(x: &Tensor, product: &Tensor, next: Option<Norm>) -> Result<Self> {
+        let Some(Norm { weight, epsilon }) = next else {
+            let x = (product + x)?;
+            return Ok(Self { x, normed: None });
+        };
         let (x, normed) = ops::add_rms_norm(product, x, weight, epsilon)?;
         Ok(Self {
             x,
@@ -272,7 +286,12 @@ impl Linear {
     }
 
     /// x + the product with what a gated layer has, as [`Linear::add_to`].
-    pub(crate) fn add_gated_to(&self, x: &Tensor, gated: Gated, next: Norm) -> Result<State> {
+    pub(crate) fn add_gated_to(
+        &self,
+        x: &Tensor,
+        gated: Gated,
+        next: Option<Norm>,
+    ) -> Result<State> {
         match self.product_of_packed(&gated, Some(x))? {
             Some(x) => Ok(State { x, normed: None }),
             None => self.add_to(x, &gated.activated()?, next),
@@ -304,11 +323,20 @@ impl Linear {
         Ok(Some(product))
     }
 
+    /// Whether a sum of these rows and the product comes with the next norm.
+    fn sums_with_norm(&self, x: &Tensor) -> Result<bool> {
+        Ok(match &self.weight {
+            Weight::Dense(_) => x.dim(0)? > FEW_ROWS,
+            Weight::Fp8(_) => false,
+            Weight::Quantized(_) => true,
+        })
+    }
+
     /// x + the product with `input`. Of few rows the sum is made by the product, and the next one norms it; of more, and of
     /// quantised weights, the sum and the `next` norm are one launch.
-    pub(crate) fn add_to(&self, x: &Tensor, input: &Tensor, next: Norm) -> Result<State> {
+    pub(crate) fn add_to(&self, x: &Tensor, input: &Tensor, next: Option<Norm>) -> Result<State> {
         match &self.weight {
-            Weight::Dense(weight) if x.dim(0)? <= FEW_ROWS => {
+            Weight::Dense(weight) if !self.sums_with_norm(x)? => {
                 let bias = self.bias.as_ref();
                 Ok(State {
                     x: ops::linear(input, weight, bias, Activation::None, Some(x))?,

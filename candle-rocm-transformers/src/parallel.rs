@@ -113,6 +113,11 @@ impl Parallel {
         })
     }
 
+    /// Its communicator.
+    pub fn rank(&self) -> &Rank {
+        &self.rank
+    }
+
     fn own(&self) -> &Range<usize> {
         &self.vocabulary[self.rank.number()]
     }
@@ -149,13 +154,6 @@ impl Parallel {
         let logits = self.rank.all_gather(&part.max(D::Minus1)?)?;
         let best = logits.t()?.contiguous()?.argmax_keepdim(D::Minus1)?;
         tokens.t()?.contiguous()?.gather(&best, 1)?.squeeze(1)
-    }
-
-    /// Whether something holds at all ranks. Waits for the GPU.
-    pub fn holds_everywhere(&self, holds: bool) -> Result<bool> {
-        let here = Tensor::new(&[u32::from(holds)], &self.rank.device())?;
-        let everywhere = self.rank.all_reduce(&here, ReduceOp::Min)?;
-        Ok(everywhere.to_vec1::<u32>()? == [1])
     }
 }
 

@@ -20,6 +20,8 @@ pub struct Session {
     cache: Cache,
     batch: usize,
     capacity: usize,
+    /// Tokens of each sequence of a prompt that are read together, at most.
+    chunk: usize,
     /// Tokens of each sequence that the cache holds.
     length: usize,
     /// What the next step reads: tokens, and how many came before, both (batch).
@@ -44,6 +46,7 @@ impl Session {
         let zeros = Tensor::zeros(batch, DType::U32, &device)?;
         Ok(Self {
             cache: model.cache(batch, capacity)?,
+            chunk: model.ranks().chunk(capacity),
             model,
             batch,
             capacity,
@@ -55,6 +58,22 @@ impl Session {
             captures: None,
             step: None,
             greedy_step: None,
+        })
+    }
+
+    /// The same with prompts read by chunks of so many tokens of each sequence at most: the memory for what layers make
+    /// follows the chunk. By default a prompt is read at once, but of a pipeline by 512, so that its stages work at once;
+    /// all of them are told the same.
+    ///
+    /// # Errors
+    /// Chunks of no token.
+    pub fn with_chunk(self, tokens: usize) -> Result<Self> {
+        if tokens == 0 {
+            bail!("Session::with_chunk: a prompt by chunks of 0 tokens");
+        }
+        Ok(Self {
+            chunk: tokens,
+            ..self
         })
     }
 
@@ -103,16 +122,24 @@ impl Session {
                 self.batch
             ),
         }
-        let steps = tokens.dim(1)?;
+        let (mut first, steps) = (0, tokens.dim(1)?);
+        while steps - first > self.chunk {
+            self.read(&tokens.narrow(1, first, self.chunk)?)?;
+            first += self.chunk;
+        }
+        let found = self.read(&tokens.narrow(1, first, steps - first)?)?;
         self.set_position(self.length)?;
-        let position = self.position.tensor();
-        let logits = self
-            .model
-            .forward(tokens, position, Place::At(self.length), &self.cache)?;
-        self.length += steps;
+        self.tokens.set(&self.model.ranks().likeliest(&found)?)?;
+        self.model.all_logits(found)
+    }
+
+    /// Reads these tokens of a prompt, for which there is room, and gives what the model's forward pass does.
+    fn read(&mut self, tokens: &Tensor) -> Result<Tensor> {
         self.set_position(self.length)?;
-        self.tokens.set(&self.model.likeliest(&logits)?)?;
-        self.model.all_logits(logits)
+        let (position, place) = (self.position.tensor(), Place::At(self.length));
+        let found = self.model.forward(tokens, position, place, &self.cache)?;
+        self.length += tokens.dim(1)?;
+        Ok(found)
     }
 
     /// Reads one token of each sequence, and gives the logits after it, as [`Session::prompt`]. The next call writes over
@@ -152,7 +179,7 @@ impl Session {
             return Ok(known);
         }
         let are_on = graph::are_on(self.model.device())?;
-        let captures = self.model.holds_everywhere(are_on)?;
+        let captures = self.model.ranks().holds_everywhere(are_on)?;
         self.captures = Some(captures);
         Ok(captures)
     }
@@ -160,7 +187,7 @@ impl Session {
     /// Whether a captured step is to be compared, of ranks at one at least.
     fn is_to_be_compared(&self) -> Result<bool> {
         let is_right = !graph::is_to_be_compared(self.model.device())?;
-        Ok(!self.model.holds_everywhere(is_right)?)
+        Ok(!self.model.ranks().holds_everywhere(is_right)?)
     }
 
     /// Whether a captured step computes what `step` computes that is called: after other tokens, and after `tokens`, which
@@ -180,15 +207,16 @@ impl Session {
         let last = self.model.shape().vocabulary as u32 - 1;
         let others: Vec<u32> = tokens.iter().map(|token| (token ^ 1).min(last)).collect();
         set(&others)?;
-        // The next run writes over what this one gives.
-        let found = captured.run()?.copy()?;
+        // The next run writes over what this one gives. A stage gives its state, of the activations' type.
+        let numbers = |found: &Tensor| found.to_dtype(DType::F32);
+        let found = numbers(&captured.run()?.copy()?)?;
         set(&others)?;
-        let is_right = graph::agree(STEP, &found, &step(self)?)?;
+        let is_right = graph::agree(STEP, &found, &numbers(&step(self)?)?)?;
         set(tokens)?;
         // Ranks make the same calls, whatever each has found.
-        if self.model.holds_everywhere(is_right)? {
-            let is_right = graph::agree(STEP, captured.run()?, logits)?;
-            if self.model.holds_everywhere(is_right)? {
+        if self.model.ranks().holds_everywhere(is_right)? {
+            let is_right = graph::agree(STEP, &numbers(captured.run()?)?, &numbers(logits)?)?;
+            if self.model.ranks().holds_everywhere(is_right)? {
                 return Ok(true);
             }
         }
@@ -280,7 +308,7 @@ impl Session {
     /// Reads the next step's tokens, and makes the likeliest after them the next step's. Gives the logits.
     fn go_on(&self) -> Result<Tensor> {
         let logits = self.forward()?;
-        self.tokens.set(&self.model.likeliest(&logits)?)?;
+        self.tokens.set(&self.model.ranks().likeliest(&logits)?)?;
         self.position.set(&(self.position.tensor() + &self.one)?)?;
         self.note()?;
         Ok(logits)

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use candle_core::{bail, DType, Device, Result, Tensor, D};
+use candle_core::{bail, DType, Device, Result, Tensor};
 use candle_rocm_backend::communication::Rank;
 use candle_rocm_backend::ops::{CompletionCounters, KvCache, Rotary, Scores};
 use candle_rocm_backend::profile;
@@ -12,8 +12,10 @@ use crate::cache::Cache;
 use crate::chained;
 use crate::linear::{Gated, Linear, Norm, State};
 use crate::parallel::Parallel;
+use crate::pipeline::Stage;
+use crate::ranks::Ranks;
 use crate::rotary::Frequencies;
-use crate::weights::{Layer, Shape, Weights};
+use crate::weights::{Head, Layer, Shape, Weights};
 
 /// A model's weights.
 #[derive(Clone, Debug)]
@@ -23,8 +25,8 @@ pub struct Transformer {
     chained: bool,
     /// Of keys and values.
     cache_dtype: DType,
-    /// Where the weights are a rank's part.
-    parallel: Option<Parallel>,
+    /// Whether the weights are all of the model, or a rank's.
+    ranks: Ranks,
 }
 
 /// Where the queries of a step are.
@@ -49,13 +51,33 @@ impl Transformer {
         head: Linear,
         frequencies: Frequencies,
     ) -> Result<Self> {
+        Self::of(Weights {
+            shape,
+            embedding: Some(embedding),
+            layers,
+            head: Some(Head {
+                norm,
+                product: head,
+            }),
+            frequencies,
+        })
+    }
+
+    /// A model of these weights, all of which are here.
+    ///
+    /// # Errors
+    /// As [`Transformer::new`].
+    pub(crate) fn of(weights: Weights) -> Result<Self> {
+        let Weights { shape, layers, .. } = &weights;
         if layers.is_empty() {
             bail!("a model without layers");
         }
         if layers.iter().any(|layer| layer.window == Some(0)) {
             bail!("a window of 0 keys: a query sees itself at least");
         }
-        if embedding.dims() != [shape.vocabulary, shape.hidden] {
+        let expected = [shape.vocabulary, shape.hidden];
+        let embedding = weights.embedding.as_ref();
+        if let Some(embedding) = embedding.filter(|it| it.dims() != expected) {
             bail!(
                 "an embedding of shape {:?}, for {} tokens of {} elements",
                 embedding.shape(),
@@ -63,31 +85,22 @@ impl Transformer {
                 shape.hidden
             );
         }
-        let weights = Weights {
-            shape,
-            embedding,
-            layers,
-            norm,
-            head,
-            frequencies,
-        };
         Ok(Self {
             chained: chained::is_possible(&weights),
             cache_dtype: default_cache_dtype(&weights),
             weights,
-            parallel: None,
+            ranks: Ranks::One,
         })
     }
 
     /// The same as a rank's part of a model of so many tokens.
     pub(crate) fn of_rank(self, rank: Arc<Rank>, vocabulary: usize) -> Result<Self> {
-        let parallel = Some(Parallel::new(rank, vocabulary)?);
         let shape = Shape {
             vocabulary,
             ..self.weights.shape
         };
         Ok(Self {
-            parallel,
+            ranks: Ranks::Parts(Parallel::new(rank, vocabulary)?),
             // Its products end in sums of this rank's part.
             chained: false,
             weights: Weights {
@@ -96,6 +109,12 @@ impl Transformer {
             },
             ..self
         })
+    }
+
+    /// The same as a stage of a pipeline.
+    pub(crate) fn of_stage(self, stage: Stage) -> Self {
+        let ranks = Ranks::Layers(stage);
+        Self { ranks, ..self }
     }
 
     /// The same model with its products in FP8, the last one too: weights with a factor for each 128 x 128. Activations of few
@@ -118,14 +137,20 @@ impl Transformer {
             })
         };
         let weights = &self.weights;
+        let head = |head: &Head| -> Result<Head> {
+            Ok(Head {
+                norm: head.norm.clone(),
+                product: head.product.to_fp8()?,
+            })
+        };
         let layers = weights.layers.iter().map(layer);
         Ok(Self {
             chained: false,
             cache_dtype: self.cache_dtype,
-            parallel: self.parallel.clone(),
+            ranks: self.ranks.clone(),
             weights: Weights {
                 layers: layers.collect::<Result<_>>()?,
-                head: weights.head.to_fp8()?,
+                head: weights.head.as_ref().map(head).transpose()?,
                 ..weights.clone()
             },
         })
@@ -136,14 +161,19 @@ impl Transformer {
         &self.weights.shape
     }
 
+    /// How many layers are here: of a stage of a pipeline its own.
+    pub fn layers(&self) -> usize {
+        self.weights.layers.len()
+    }
+
     /// Where the weights are.
     pub fn device(&self) -> &Device {
-        self.weights.embedding.device()
+        self.weights.device()
     }
 
     /// The activations' type.
     pub fn dtype(&self) -> DType {
-        self.weights.embedding.dtype()
+        self.weights.dtype()
     }
 
     /// The type of keys and values in a [`Cache`]: the activations', but f16 where weights are quantised, activations f32 and the
@@ -201,9 +231,9 @@ impl Transformer {
         layers.filter_map(inner).max().unwrap_or(0)
     }
 
-    /// The logits after the last of `tokens`, (batch, steps) of u32: (batch, vocabulary) of f32, or of a rank those of its part
-    /// of the vocabulary. `position`, u32 of shape
-    /// (batch), is how many tokens came before.
+    /// The logits after the last of `tokens`, (batch, steps) of u32: (batch, vocabulary) of f32, of a rank those of its part
+    /// of the vocabulary; of a stage that another follows the state, (batch, hidden). `position`, u32 of shape (batch), is how
+    /// many tokens came before.
     pub(crate) fn forward(
         &self,
         tokens: &Tensor,
@@ -212,35 +242,27 @@ impl Transformer {
         cache: &Cache,
     ) -> Result<Tensor> {
         let (batch, steps) = tokens.dims2()?;
-        let weights = &self.weights;
-        let tokens = tokens.flatten_all()?;
-        let x = match &self.parallel {
-            Some(parallel) => parallel.embed(&weights.embedding, &tokens)?,
-            None => weights.embedding.index_select(&tokens, 0)?,
-        };
+        let (weights, ranks) = (&self.weights, &self.ranks);
+        let mut state = ranks.enter(weights, &tokens.flatten_all()?)?;
         if self.chained && batch * steps == 1 {
-            return chained::forward(weights, x, position, cache);
+            let found = chained::forward(weights, state, position, cache)?;
+            ranks.hand_on(&found)?;
+            return Ok(found);
         }
-        let mut state = State { x, normed: None };
         for (n, layer) in weights.layers.iter().enumerate() {
             let _range = profile::range_with(|| format!("layer {n}"));
             let qkv = state.products(self.norm_of(&layer.attention_norm), &layer.qkv)?;
             let qkv = qkv.reshape((batch, steps, ()))?;
             let keys = (&cache.layers[n], &cache.rotary);
             let attention = self.attention(layer, &qkv, position, place, keys)?;
-            let attention = attention.reshape((batch * steps, ()))?;
+            let attention = Gated::Activated(attention.reshape((batch * steps, ()))?);
             let gated_norm = self.norm_of(&layer.gated_norm);
-            state = self.add(
-                &layer.output,
-                &state,
-                Gated::Activated(attention),
-                gated_norm,
-            )?;
+            state = ranks.add(&layer.output, &state, attention, Some(gated_norm))?;
             let gated = state.gated(gated_norm, &layer.gate_up)?;
-            let next = weights.layers.get(n + 1);
-            let next = next.map_or(&weights.norm, |next| &next.attention_norm);
-            state = self.add(&layer.down, &state, gated, self.norm_of(next))?;
+            let next = weights.norm_before(n + 1).map(|norm| self.norm_of(norm));
+            state = ranks.add(&layer.down, &state, gated, next)?;
         }
+        ranks.hand_on(&state.x)?;
         let last = |x: Tensor| {
             let last = x
                 .reshape((batch, steps, weights.shape.hidden))?
@@ -251,44 +273,21 @@ impl Transformer {
             x: last(state.x)?,
             normed: state.normed.map(last).transpose()?,
         };
-        let head = std::slice::from_ref(&weights.head);
-        let logits = state.products(self.norm_of(&weights.norm), head)?;
+        let Some(Head { norm, product }) = &weights.head else {
+            return Ok(state.x);
+        };
+        let logits = state.products(self.norm_of(norm), std::slice::from_ref(product))?;
         logits.to_dtype(DType::F32)
     }
 
-    /// The state and a product with `input`, which of ranks is a sum over them, and the `next` norm.
-    fn add(&self, product: &Linear, state: &State, input: Gated, next: Norm) -> Result<State> {
-        match &self.parallel {
-            None => product.add_gated_to(&state.x, input, next),
-            Some(parallel) => {
-                let sum = parallel.sum(&product.of_gated(input)?)?;
-                State::of_sum(&state.x, &sum, next)
-            }
-        }
-    }
-
     /// The logits of all tokens, of what [`Transformer::forward`] gives.
-    pub(crate) fn all_logits(&self, logits: Tensor) -> Result<Tensor> {
-        match &self.parallel {
-            Some(parallel) => parallel.logits(&logits),
-            None => Ok(logits),
-        }
+    pub(crate) fn all_logits(&self, found: Tensor) -> Result<Tensor> {
+        self.ranks.all_logits(found, self.weights.shape.vocabulary)
     }
 
-    /// The likeliest tokens, u32 of shape (batch), of what [`Transformer::forward`] gives.
-    pub(crate) fn likeliest(&self, logits: &Tensor) -> Result<Tensor> {
-        match &self.parallel {
-            Some(parallel) => parallel.likeliest(logits),
-            None => logits.argmax(D::Minus1),
-        }
-    }
-
-    /// Whether something holds here and, of a rank, everywhere.
-    pub(crate) fn holds_everywhere(&self, holds: bool) -> Result<bool> {
-        match &self.parallel {
-            Some(parallel) => parallel.holds_everywhere(holds),
-            None => Ok(holds),
-        }
+    /// How GPUs share it.
+    pub(crate) fn ranks(&self) -> &Ranks {
+        &self.ranks
     }
 
     fn norm_of<'a>(&self, weight: &'a Tensor) -> Norm<'a> {
@@ -326,12 +325,9 @@ impl Transformer {
 /// Of keys and values, where nobody asked for another: quantised weights have f32 activations, of which a GPU keeps 16 bits. The
 /// CPU would widen all keys for each token.
 fn default_cache_dtype(weights: &Weights) -> DType {
-    let Weights {
-        embedding, layers, ..
-    } = weights;
     let quantised = |layer: &Layer| layer.qkv.iter().any(Linear::is_quantised);
-    match (embedding.dtype(), embedding.device()) {
-        (DType::F32, Device::Cuda(_)) if layers.iter().any(quantised) => DType::F16,
+    match (weights.dtype(), weights.device()) {
+        (DType::F32, Device::Cuda(_)) if weights.layers.iter().any(quantised) => DType::F16,
         (dtype, _) => dtype,
     }
 }

@@ -1,6 +1,6 @@
 //! What a model is made of: sizes, and the tensors of its layers.
 
-use candle_core::Tensor;
+use candle_core::{DType, Device, Tensor};
 use candle_rocm_backend::ops::HeadNorms;
 
 use crate::linear::Linear;
@@ -44,16 +44,44 @@ pub struct Layer {
     pub down: Linear,
 }
 
-/// A model's sizes and tensors.
+/// What makes logits of the state after the last layer.
+#[derive(Clone, Debug)]
+pub(crate) struct Head {
+    /// Of the norm, (hidden).
+    pub(crate) norm: Tensor,
+    /// (vocabulary, hidden).
+    pub(crate) product: Linear,
+}
+
+/// A model's sizes and tensors, or those of a stage.
 #[derive(Clone, Debug)]
 pub(crate) struct Weights {
     pub(crate) shape: Shape,
-    /// (vocabulary, hidden).
-    pub(crate) embedding: Tensor,
+    /// (vocabulary, hidden); of a pipeline the first stage has it.
+    pub(crate) embedding: Option<Tensor>,
+    /// At least one.
     pub(crate) layers: Vec<Layer>,
-    /// Of the norm after the last layer, (hidden).
-    pub(crate) norm: Tensor,
-    /// (vocabulary, hidden).
-    pub(crate) head: Linear,
+    /// Of a pipeline the last stage has it.
+    pub(crate) head: Option<Head>,
     pub(crate) frequencies: Frequencies,
+}
+
+impl Weights {
+    /// Where they are.
+    pub(crate) fn device(&self) -> &Device {
+        self.layers[0].attention_norm.device()
+    }
+
+    /// The activations' type.
+    pub(crate) fn dtype(&self) -> DType {
+        self.layers[0].attention_norm.dtype()
+    }
+
+    /// The norm before layer `n`, or after the last; none at the end of a stage that another follows.
+    pub(crate) fn norm_before(&self, n: usize) -> Option<&Tensor> {
+        match self.layers.get(n) {
+            Some(layer) => Some(&layer.attention_norm),
+            None => self.head.as_ref().map(|head| &head.norm),
+        }
+    }
 }

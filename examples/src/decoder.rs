@@ -112,12 +112,22 @@ mod sessions {
         let session = match asked.sharing.clone() {
             Some(sharing) => {
                 let (folder, family) = (path.to_path_buf(), family.to_owned());
-                let load: parallel::LoadRank = Arc::new(move |rank| {
+                let load: parallel::LoadRank = Arc::new(move |rank, shares| {
                     let weights = &parallel::checkpoint(&folder, dtype, &rank.device())?;
+                    macro_rules! load {
+                        ($family:ident) => {
+                            match shares {
+                                Some(shares) => {
+                                    $family::load_stage(weights, &config(&json)?, rank, shares)
+                                }
+                                None => $family::load_rank(weights, &config(&json)?, rank),
+                            }
+                        };
+                    }
                     let model = match &*family {
-                        "mistral" => mistral::load_rank(weights, &config(&json)?, rank),
-                        "qwen2" => qwen2::load_rank(weights, &config(&json)?, rank),
-                        "qwen3" => qwen3::load_rank(weights, &config(&json)?, rank),
+                        "mistral" => load!(mistral),
+                        "qwen2" => load!(qwen2),
+                        "qwen3" => load!(qwen3),
                         other => bail!("{file}: a model of type `{other}`"),
                     };
                     model.with_context(|| folder.display().to_string())

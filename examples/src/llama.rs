@@ -75,11 +75,13 @@ pub fn load_as(
     #[cfg(feature = "rocm")]
     if let Some((session, sharing)) = sizes.shared() {
         let (folder, of_rank) = (path.to_path_buf(), config.clone());
-        let load: parallel::LoadRank = Arc::new(move |rank| {
+        let load: parallel::LoadRank = Arc::new(move |rank, shares| {
+            use candle_rocm_transformers::models::llama::{load_rank, load_stage};
             let weights = parallel::checkpoint(&folder, dtype, &rank.device())?;
-            Ok(candle_rocm_transformers::models::llama::load_rank(
-                &weights, &of_rank, rank,
-            )?)
+            Ok(match shares {
+                Some(shares) => load_stage(&weights, &of_rank, rank, shares)?,
+                None => load_rank(&weights, &of_rank, rank)?,
+            })
         });
         let sequence = parallel::sequence(&sharing, device, session, &load)?;
         return Ok(Llama {

@@ -1,8 +1,9 @@
 //! Whose code runs a LLaMA: candle-rocm-transformers', or candle-transformers', unmodified.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
-use anyhow::{ensure, Result};
+use anyhow::{ensure, Context, Result};
 use candle_core::{DType, Device};
 
 use crate::precision::Precision;
@@ -18,6 +19,34 @@ pub enum ModelCode {
     /// candle-transformers, unmodified.
     Candle,
 }
+
+/// `--pipeline`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pipeline {
+    /// Each GPU has layers by its free memory.
+    ByMemory,
+    /// Each has so many.
+    Layers(Vec<usize>),
+}
+
+impl FromStr for Pipeline {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        if text == BY_MEMORY {
+            return Ok(Self::ByMemory);
+        }
+        let numbers = text.split(',').map(|number| number.trim().parse());
+        let layers: Result<Vec<usize>, _> = numbers.collect();
+        let layers = layers.with_context(|| {
+            format!("`{text}` is neither `{BY_MEMORY}` nor layers of each GPU, such as 20,12")
+        })?;
+        Ok(Self::Layers(layers))
+    }
+}
+
+/// `--pipeline` without a value.
+const BY_MEMORY: &str = "memory";
 
 /// The options of models that there is code of both kinds for.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -38,10 +67,10 @@ pub struct ModelArgs {
     #[arg(long, value_enum, value_name = "TYPE")]
     pub cache_dtype: Option<Precision>,
     /// GPUs that share the model, each with its part of every layer, with the code of rocm [default: 1]
-    #[arg(long, value_name = "N", conflicts_with = "world")]
+    #[arg(long, value_name = "N", group = "ranks")]
     pub gpus: Option<usize>,
     /// Processes that share the model, each with a GPU of its own; this one is --rank
-    #[arg(long, value_name = "N", requires_all = ["rank", "meet_at"])]
+    #[arg(long, value_name = "N", group = "ranks", requires_all = ["rank", "meet_at"])]
     pub world: Option<usize>,
     /// Which of --world this process is, from 0; the first writes the text
     #[arg(long, value_name = "R", requires = "world")]
@@ -49,11 +78,30 @@ pub struct ModelArgs {
     /// A file that does not exist yet, by which the processes of --world find each other
     #[arg(long, value_name = "FILE", requires = "world")]
     pub meet_at: Option<PathBuf>,
+    /// With --gpus or --world: each GPU has whole layers in place of its part of every layer, as many as its free memory takes,
+    /// or so many (20,12)
+    #[arg(
+        long,
+        value_name = "LAYERS",
+        requires = "ranks",
+        num_args = 0..=1,
+        default_missing_value = BY_MEMORY
+    )]
+    pub pipeline: Option<Pipeline>,
+}
+
+/// How GPUs share a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sharing {
+    /// Which they are.
+    pub ranks: Ranks,
+    /// The layers of each, where it is not a part of every layer that each has.
+    pub pipeline: Option<Pipeline>,
 }
 
 /// GPUs that share a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Sharing {
+pub enum Ranks {
     /// Threads of this process.
     Threads(usize),
     /// Processes, of which this is one.
@@ -83,15 +131,19 @@ pub struct SessionArgs {
 impl ModelArgs {
     /// The GPUs that are to share the model; none where it is one's.
     pub fn sharing(&self) -> Option<Sharing> {
-        match (self.gpus, self.world, self.rank, &self.meet_at) {
-            (_, Some(world), Some(rank), Some(meet_at)) => Some(Sharing::Processes {
+        let ranks = match (self.gpus, self.world, self.rank, &self.meet_at) {
+            (_, Some(world), Some(rank), Some(meet_at)) => Ranks::Processes {
                 world,
                 rank,
                 meet_at: meet_at.clone(),
-            }),
-            (Some(gpus), ..) if gpus != 1 => Some(Sharing::Threads(gpus)),
-            _ => None,
-        }
+            },
+            (Some(gpus), ..) if gpus != 1 || self.pipeline.is_some() => Ranks::Threads(gpus),
+            _ => return None,
+        };
+        Some(Sharing {
+            ranks,
+            pipeline: self.pipeline.clone(),
+        })
     }
 
     /// What a session of candle-rocm-transformers is to be, of a model that knows `most` tokens and has heads of `head` elements; none where candle's code runs the model.

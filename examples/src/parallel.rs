@@ -9,15 +9,16 @@ use anyhow::{bail, ensure, Context, Result};
 use candle_core::{DType, Device, DeviceLocation};
 use candle_rocm_backend::communication::{Id, Rank};
 use candle_rocm_backend::{devices, DeviceExt as _};
-use candle_rocm_transformers::{Checkpoint, Transformer};
+use candle_rocm_transformers::{Checkpoint, Shares, Transformer};
 
 use crate::checkpoint::weight_files;
 use crate::follower::{first_error, Call, Follower};
-use crate::model_code::{SessionArgs, Sharing};
+use crate::model_code::{Pipeline, Ranks, SessionArgs, Sharing};
 use crate::session::Sequence;
 
-/// Reads a rank's part of a model.
-pub(crate) type LoadRank = Arc<dyn Fn(&Arc<Rank>) -> Result<Transformer> + Send + Sync>;
+/// Reads a rank's part of a model, or its layers by the shares of a pipeline.
+pub(crate) type LoadRank =
+    Arc<dyn Fn(&Arc<Rank>, Option<&Shares>) -> Result<Transformer> + Send + Sync>;
 
 /// How long processes wait for the first, and for how long they look again.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -33,9 +34,9 @@ pub(crate) fn sequence(
     args: SessionArgs,
     load: &LoadRank,
 ) -> Result<Sequence> {
-    match sharing {
-        Sharing::Threads(gpus) => threads(*gpus, device, args, load),
-        Sharing::Processes {
+    match &sharing.ranks {
+        Ranks::Threads(gpus) => threads(*gpus, device, args, load),
+        Ranks::Processes {
             world,
             rank: number,
             meet_at,
@@ -132,7 +133,15 @@ fn rank(
     load: &LoadRank,
 ) -> Result<Sequence> {
     let rank = Arc::new(Rank::join(device, number, ranks, id)?);
-    Sequence::of_rank(load(&rank)?, args, number == 0)
+    let pipeline = args.sharing.as_ref().and_then(|it| it.pipeline.as_ref());
+    let shares = pipeline.map(|pipeline| match pipeline {
+        Pipeline::Layers(layers) => Shares::Layers(layers.clone()),
+        Pipeline::ByMemory => Shares::ByMemory {
+            tokens: args.capacity,
+        },
+    });
+    let model = load(&rank, shares.as_ref())?;
+    Sequence::of_rank(model, args, number == 0)
 }
 
 /// The weights in a Hugging Face folder, of which each rank reads its part.

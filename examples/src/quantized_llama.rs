@@ -13,6 +13,10 @@ use anyhow::{bail, ensure, Context, Result};
 use candle_core::quantized::gguf_file::{Content, Value};
 use candle_core::quantized::GgmlDType;
 use candle_core::{DType, Device, Tensor};
+#[cfg(feature = "rocm")]
+use candle_rocm_backend::communication::Rank;
+#[cfg(feature = "rocm")]
+use candle_rocm_transformers::{Shares, Transformer};
 use candle_transformers::models::llama::{Config, LlamaEosToks};
 use candle_transformers::models::quantized_llama::{ModelWeights, MAX_SEQ_LEN};
 
@@ -179,16 +183,15 @@ fn network<R: Read + Seek>(
 ) -> Result<Network> {
     #[cfg(feature = "rocm")]
     if let Some(args) = session {
-        use candle_rocm_transformers::models::quantized_llama::{from_gguf, rank_from_gguf};
+        use candle_rocm_transformers::models::quantized_llama::from_gguf;
         if let Some(sharing) = args.sharing.clone() {
-            let load: parallel::LoadRank = Arc::new(move |rank| match &from {
+            let load: parallel::LoadRank = Arc::new(move |rank, shares| match &from {
                 Origin::File(path) => {
                     let mut file = BufReader::new(File::open(path)?);
-                    Ok(rank_from_gguf(&content, &mut file, rank)?)
+                    of_rank(&content, &mut file, rank, shares)
                 }
                 Origin::Memory(bytes) => {
-                    let mut bytes = Cursor::new(bytes.clone());
-                    Ok(rank_from_gguf(&content, &mut bytes, rank)?)
+                    of_rank(&content, &mut Cursor::new(bytes.clone()), rank, shares)
                 }
             });
             let sequence = parallel::sequence(&sharing, device, args, &load)?;
@@ -204,6 +207,21 @@ fn network<R: Read + Seek>(
     drop(from);
     let model = ModelWeights::from_gguf(content, reader, device)?;
     Ok(Network::Candle(Box::new(model)))
+}
+
+/// What a rank has of the weights.
+#[cfg(feature = "rocm")]
+fn of_rank<R: Read + Seek>(
+    content: &Content,
+    reader: &mut R,
+    rank: &Arc<Rank>,
+    shares: Option<&Shares>,
+) -> Result<Transformer> {
+    use candle_rocm_transformers::models::quantized_llama::{rank_from_gguf, stage_from_gguf};
+    Ok(match shares {
+        Some(shares) => stage_from_gguf(content, reader, rank, shares)?,
+        None => rank_from_gguf(content, reader, rank)?,
+    })
 }
 
 /// That every tensor is there, whole, of the right shape and in blocks that fill its rows: candle's loader

@@ -1,11 +1,12 @@
-//! A model over two emulated GPUs writes what one writes, in examples as a person runs them.
+//! A model over two emulated GPUs, in parts of each layer or by layers, writes what one writes, in examples as a person runs
+//! them.
 
 #![cfg(feature = "rocm")]
 
 use anyhow::{ensure, Result};
 use assert_cmd::Command;
 
-const PROMPT: [&str; 4] = ["--prompt", "Once upon a time", "--max-tokens", "12"];
+const PROMPT: [&str; 4] = ["--prompt", "Once upon a time", "--max-tokens", "8"];
 
 /// The text, and what was said beside it, on a machine of two GPUs.
 fn written(program: &str, more: &[&str]) -> Result<(bool, String, String)> {
@@ -34,12 +35,14 @@ fn two_gpus_write_what_one_writes() -> Result<()> {
     ] {
         let (succeeds, expected, said) = written(program, &[])?;
         ensure!(succeeds && expected.len() > 20, "{program}: {said}");
-        let (succeeds, found, said) = written(program, &["--gpus", "2"])?;
-        ensure!(succeeds, "{program}: {said}");
-        ensure!(
-            found == expected,
-            "{program}: {found:?} instead of {expected:?}"
-        );
+        for way in [&["--gpus", "2"][..], &["--gpus", "2", "--pipeline"]] {
+            let (succeeds, found, said) = written(program, way)?;
+            ensure!(succeeds, "{program} {way:?}: {said}");
+            ensure!(
+                found == expected,
+                "{program} {way:?}: {found:?} instead of {expected:?}"
+            );
+        }
     }
     Ok(())
 }
@@ -50,22 +53,27 @@ fn two_processes_write_what_one_writes() -> Result<()> {
     let llama = env!("CARGO_BIN_EXE_llama");
     let (_, expected, _) = written(llama, &[])?;
     let folder = tempfile::tempdir()?;
-    let file = folder.path().join("meet");
-    let of_rank = |rank: &str| {
-        let place = file.to_string_lossy();
-        let options = ["--world", "2", "--rank", rank, "--meet-at", &place];
-        written(llama, &options)
-    };
-    let (first, second) = std::thread::scope(|scope| {
-        let second = scope.spawn(|| of_rank("1"));
-        (of_rank("0"), second.join().expect("rank 1"))
-    });
-    let ((succeeds, text, said), (second, silence, more)) = (first?, second?);
-    ensure!(succeeds && second, "{said}\n{more}");
-    ensure!(text == expected, "{text:?} instead of {expected:?}");
-    ensure!(silence.is_empty(), "rank 1 wrote {silence:?}");
-    let (succeeds, _, said) = of_rank("0")?;
-    ensure!(!succeeds && said.contains("is there already"), "{said}");
+    for (name, way) in [("parts", &[][..]), ("layers", &["--pipeline", "1,3"])] {
+        let file = folder.path().join(name);
+        let of_rank = |rank: &str| {
+            let place = file.to_string_lossy();
+            let options = ["--world", "2", "--rank", rank, "--meet-at", &place];
+            written(llama, &[&options, way].concat())
+        };
+        let (first, second) = std::thread::scope(|scope| {
+            let second = scope.spawn(|| of_rank("1"));
+            (of_rank("0"), second.join().expect("rank 1"))
+        });
+        let ((succeeds, text, said), (second, silence, more)) = (first?, second?);
+        ensure!(succeeds && second, "{said}\n{more}");
+        ensure!(
+            text == expected,
+            "{way:?}: {text:?} instead of {expected:?}"
+        );
+        ensure!(silence.is_empty(), "rank 1 wrote {silence:?}");
+        let (succeeds, _, said) = of_rank("0")?;
+        ensure!(!succeeds && said.contains("is there already"), "{said}");
+    }
     Ok(())
 }
 
@@ -81,6 +89,19 @@ fn more_gpus_than_there_are() -> Result<()> {
             &["--world", "2", "--rank", "2", "--meet-at", "/tmp/none"],
             "--rank 2: ranks of --world 2 count from 0",
         ),
+        (
+            &["--gpus", "2", "--pipeline", "3,3"],
+            "shares of layers [3, 3] are 6, and the model has 4",
+        ),
+        (
+            &["--gpus", "2", "--pipeline", "4"],
+            "shares of layers [4] are of 1 GPUs, and there are 2",
+        ),
+        (
+            &["--gpus", "2", "--pipeline", "3;1"],
+            "`3;1` is neither `memory` nor layers of each GPU, such as 20,12",
+        ),
+        (&["--pipeline"], "--gpus <N>|--world <N>"),
     ] {
         let (succeeds, text, said) = written(llama, options)?;
         ensure!(!succeeds && text.is_empty(), "{text}");

@@ -68,18 +68,19 @@ impl TinyModel {
         let [embedding, position, norm, qkv, out, up, down, head] = &self.vars[..] else {
             candle_core::bail!("the model has {} parameters, not 8", self.vars.len())
         };
+        let batch = tokens.dim(0)?;
         let input = tokens.narrow(1, 0, LENGTH)?.contiguous()?;
         let target = tokens.narrow(1, 1, LENGTH)?.contiguous()?;
         let x = embedding
             .embedding(&input.flatten_all()?)?
-            .reshape((BATCH, LENGTH, WIDTH))?
+            .reshape((batch, LENGTH, WIDTH))?
             .broadcast_add(position)?;
         let bias = Tensor::zeros(WIDTH, DType::F32, x.device())?;
         let h = candle_nn::ops::layer_norm_slow(&x, norm, &bias, 1e-5)?;
         let qkv =
-            h.reshape((BATCH * LENGTH, WIDTH))?
+            h.reshape((batch * LENGTH, WIDTH))?
                 .matmul(qkv)?
-                .reshape((BATCH, LENGTH, 3 * WIDTH))?;
+                .reshape((batch, LENGTH, 3 * WIDTH))?;
         let q = qkv.narrow(2, 0, WIDTH)?;
         let k = qkv.narrow(2, WIDTH, WIDTH)?;
         let v = qkv.narrow(2, 2 * WIDTH, WIDTH)?.contiguous()?;
@@ -97,10 +98,10 @@ impl TinyModel {
         let weights = candle_nn::ops::softmax(&scores.broadcast_add(&mask)?, 2)?;
         let x = (x + weights
             .matmul(&v)?
-            .reshape((BATCH * LENGTH, WIDTH))?
+            .reshape((batch * LENGTH, WIDTH))?
             .matmul(out)?
-            .reshape((BATCH, LENGTH, WIDTH))?)?;
-        let flat = x.reshape((BATCH * LENGTH, WIDTH))?;
+            .reshape((batch, LENGTH, WIDTH))?)?;
+        let flat = x.reshape((batch * LENGTH, WIDTH))?;
         let flat = (&flat + flat.matmul(up)?.gelu()?.matmul(down)?)?;
         candle_nn::loss::cross_entropy(&flat.matmul(head)?, &target.flatten_all()?)
     }

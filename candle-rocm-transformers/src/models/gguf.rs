@@ -6,16 +6,21 @@ use std::sync::Arc;
 
 use candle_core::quantized::gguf_file::{Content, TensorInfo};
 use candle_core::quantized::{QStorage, QTensor};
-use candle_core::{bail, Device, Result, Tensor};
+use candle_core::{bail, DType, Device, Result, Tensor};
 use candle_rocm_backend::communication::Rank;
 use candle_rocm_backend::ops::{HeadNorms, Pairs};
 
 use crate::linear::Linear;
 use crate::parallel::{Parts, Whole};
+use crate::pipeline::{Memory, Shares, Stage};
 use crate::rotary::Frequencies;
 use crate::source::Part;
 use crate::transformer::Transformer;
-use crate::weights::{Layer, Shape};
+use crate::weights::{Head, Layer, Shape, Weights};
+
+/// The embedding's name, and the last product's, which some files have in one.
+const EMBEDDING: &str = "token_embd.weight";
+const HEAD: &str = "output.weight";
 
 /// What the families differ in.
 pub(super) struct Architecture {
@@ -71,7 +76,7 @@ pub(super) fn load<R: Read + Seek>(
         reader,
         device,
     };
-    part(architecture, file, sizes, &parts)
+    part(architecture, file, sizes, &parts, None)
 }
 
 /// Reads a rank's part, and nothing else of the file's tensors.
@@ -91,7 +96,57 @@ pub(super) fn load_rank<R: Read + Seek>(
         reader,
         device: &rank.device(),
     };
-    part(architecture, file, sizes, &parts)?.of_rank(rank.clone(), sizes.vocabulary)
+    part(architecture, file, sizes, &parts, None)?.of_rank(rank.clone(), sizes.vocabulary)
+}
+
+/// Reads what a stage of a pipeline has, and nothing else of the file's tensors.
+///
+/// # Errors
+/// As [`load`]; the shares are not of this model and these ranks.
+pub(super) fn load_stage<R: Read + Seek>(
+    architecture: &Architecture,
+    content: &Content,
+    reader: &mut R,
+    rank: &Arc<Rank>,
+    shares: &Shares,
+) -> Result<Transformer> {
+    let sizes = sizes(architecture, content)?;
+    let parts = whole(content, &sizes)?.of(0, 1)?;
+    let stage = Stage::new(rank, shares, &memory(architecture, content, &sizes)?)?;
+    let file = File {
+        content,
+        reader,
+        device: &rank.device(),
+    };
+    let model = part(architecture, file, sizes, &parts, Some(&stage))?;
+    Ok(model.of_stage(stage))
+}
+
+/// In bytes: the embedding is f32 in memory, keys and values are f16.
+fn memory(architecture: &Architecture, content: &Content, sizes: &Shape) -> Result<Memory> {
+    let bytes = |name: &str| match content.tensor_infos.get(name) {
+        Some(TensorInfo {
+            ggml_dtype, shape, ..
+        }) => (shape.elem_count() / ggml_dtype.block_size() * ggml_dtype.type_size()) as u64,
+        None => 0,
+    };
+    let layer = |n: usize| {
+        let of_layer = format!("blk.{n}.");
+        let names = content.tensor_infos.keys();
+        let names = names.filter(|name| name.starts_with(&of_layer));
+        names.map(|name| bytes(name)).sum()
+    };
+    let layers = Metadata(content, architecture.name).number("block_count")?;
+    let head = match content.tensor_infos.contains_key(HEAD) {
+        true => bytes(HEAD),
+        false => bytes(EMBEDDING),
+    };
+    Ok(Memory {
+        layers: (0..layers).map(layer).collect(),
+        token: (2 * sizes.kv_heads * sizes.head_dim * DType::F16.size_in_bytes()) as u64,
+        embedding: (sizes.vocabulary * sizes.hidden * DType::F32.size_in_bytes()) as u64,
+        head,
+    })
 }
 
 /// What is divided among ranks. Columns are divided where blocks of the formats end.
@@ -114,29 +169,47 @@ fn whole(content: &Content, sizes: &Shape) -> Result<Whole> {
     })
 }
 
-/// These parts of a model.
+/// These parts of a model, or of a stage's layers.
 fn part<R: Read + Seek>(
     architecture: &Architecture,
     mut file: File<R>,
     sizes: Shape,
     parts: &Parts,
+    stage: Option<&Stage>,
 ) -> Result<Transformer> {
     let (content, device) = (file.content, file.device);
-    let tokens = Part::Rows(parts.vocabulary.clone());
-    let embedding = file.read("token_embd.weight", &tokens, device)?;
     let metadata = Metadata(content, architecture.name);
+    let tokens = Part::Rows(parts.vocabulary.clone());
+    let (has_embedding, has_head) = (
+        stage.is_none_or(Stage::is_first),
+        stage.is_none_or(Stage::is_last),
+    );
+    let is_tied = !content.tensor_infos.contains_key(HEAD);
+    let rows = match has_embedding || (has_head && is_tied) {
+        true => Some(file.read(EMBEDDING, &tokens, device)?),
+        false => None,
+    };
+    let embedding = match rows.as_ref().filter(|_| has_embedding) {
+        Some(rows) => Some(rows.dequantize(device)?),
+        None => None,
+    };
     let mut layers = Vec::new();
-    for n in 0..metadata.number("block_count")? {
+    for n in stage.map_or(0..metadata.number("block_count")?, Stage::layers) {
         layers.push(layer(&mut file, architecture, n, &sizes, parts)?);
     }
-    let norm = file.read("output_norm.weight", &Part::Whole, device)?;
-    let norm = norm.dequantize(device)?;
-    let rows: Tensor = embedding.dequantize(device)?;
-    let head = if content.tensor_infos.contains_key("output.weight") {
-        file.read("output.weight", &tokens, device)?
-    } else {
-        embedding
+    let head = match (has_head, rows) {
+        (false, _) => None,
+        (true, Some(rows)) if is_tied => Some(rows),
+        (true, _) => Some(file.read(HEAD, &tokens, device)?),
     };
+    let mut with_norm = |product: QTensor| -> Result<Head> {
+        let norm = file.read("output_norm.weight", &Part::Whole, device)?;
+        Ok(Head {
+            norm: norm.dequantize(device)?,
+            product: Linear::quantized(vec![product], device)?,
+        })
+    };
+    let head = head.map(&mut with_norm).transpose()?;
     let theta = metadata.float("rope.freq_base", Some(10_000.))?;
     let shape = Shape {
         heads: parts.heads.len(),
@@ -144,9 +217,13 @@ fn part<R: Read + Seek>(
         vocabulary: parts.vocabulary.len(),
         ..sizes
     };
-    let frequencies = Frequencies::of_base(theta, shape.head_dim, architecture.pairs);
-    let head = Linear::quantized(vec![head], device)?;
-    Transformer::new(shape, rows, layers, norm, head, frequencies)
+    Transformer::of(Weights {
+        shape,
+        embedding,
+        layers,
+        head,
+        frequencies: Frequencies::of_base(theta, shape.head_dim, architecture.pairs),
+    })
 }
 
 /// What the file's numbers say, and its embedding.
@@ -175,7 +252,7 @@ fn sizes(architecture: &Architecture, content: &Content) -> Result<Shape> {
             None => hidden / heads,
         },
         hidden,
-        vocabulary: info(content, "token_embd.weight")?.shape.dims2()?.0,
+        vocabulary: info(content, EMBEDDING)?.shape.dims2()?.0,
         epsilon,
     })
 }

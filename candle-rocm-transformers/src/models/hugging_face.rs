@@ -10,10 +10,11 @@ use candle_rocm_backend::ops::HeadNorms;
 
 use crate::linear::Linear;
 use crate::parallel::{Parts, Whole};
+use crate::pipeline::{Memory, Shares, Stage};
 use crate::rotary::Frequencies;
 use crate::source::{Part, Source};
 use crate::transformer::Transformer;
-use crate::weights::{Layer, Shape};
+use crate::weights::{Head, Layer, Shape, Weights};
 
 /// The functions of a family that read weights from elsewhere than a `VarBuilder`: its module has `Config` and `decoder`.
 macro_rules! loaders {
@@ -41,6 +42,21 @@ macro_rules! loaders {
         ) -> Result<crate::Transformer> {
             decoder(config)?.load_rank(weights, rank)
         }
+
+        /// Reads the layers that a stage of a pipeline has, the embedding if it is the first and the head if it is the last:
+        /// [`Session`](crate::Session)s of all ranks, which make the same calls, are one model's.
+        ///
+        /// # Errors
+        /// As [`load`]; the shares are not of this model and these ranks, or ranks are given different ones; the weights come
+        /// to another device.
+        pub fn load_stage(
+            weights: &dyn crate::Source,
+            config: &Config,
+            rank: &std::sync::Arc<candle_rocm_backend::communication::Rank>,
+            shares: &crate::Shares,
+        ) -> Result<crate::Transformer> {
+            decoder(config)?.load_stage(weights, rank, shares)
+        }
     };
 }
 pub(super) use loaders;
@@ -62,26 +78,56 @@ pub(super) struct Decoder {
     pub window: Option<(usize, usize)>,
 }
 
+/// The embedding's name, which may be the last product's, too.
+const EMBEDDING: &str = "model.embed_tokens.weight";
+
 impl Decoder {
     /// Reads the weights (`model.layers.0.self_attn.q_proj.weight`, ...).
     pub fn load(self, weights: &dyn Source) -> Result<Transformer> {
         let whole = self.whole().of(0, 1)?;
-        self.part(weights, &whole, true)
+        self.part(weights, &whole, None, true)
     }
 
     /// Reads a rank's part of them.
     pub fn load_rank(self, weights: &dyn Source, rank: &Arc<Rank>) -> Result<Transformer> {
-        if !weights.device().same_device(&rank.device()) {
-            bail!(
-                "weights come to {:?}, and {rank:?} is on {:?}",
-                weights.device().location(),
-                rank.device().location()
-            );
-        }
+        check_device(weights, rank)?;
         let parts = self.whole().of(rank.number(), rank.ranks())?;
         let vocabulary = self.shape.vocabulary;
-        self.part(weights, &parts, rank.number() == 0)?
+        self.part(weights, &parts, None, rank.number() == 0)?
             .of_rank(rank.clone(), vocabulary)
+    }
+
+    /// Reads what a stage has of them.
+    pub fn load_stage(
+        self,
+        weights: &dyn Source,
+        rank: &Arc<Rank>,
+        shares: &Shares,
+    ) -> Result<Transformer> {
+        check_device(weights, rank)?;
+        let stage = Stage::new(rank, shares, &self.memory())?;
+        let whole = self.whole().of(0, 1)?;
+        let model = self.part(weights, &whole, Some(&stage), true)?;
+        Ok(model.of_stage(stage))
+    }
+
+    /// In elements, as keys and values are of the weights' type.
+    fn memory(&self) -> Memory {
+        let Shape {
+            heads,
+            kv_heads,
+            head_dim,
+            hidden,
+            vocabulary,
+            ..
+        } = self.shape;
+        let rows = (2 * heads + 2 * kv_heads) * head_dim + 3 * self.inner;
+        Memory {
+            layers: vec![(rows * hidden) as u64; self.layers],
+            token: (2 * kv_heads * head_dim) as u64,
+            embedding: (vocabulary * hidden) as u64,
+            head: (vocabulary * hidden) as u64,
+        }
     }
 
     fn whole(&self) -> Whole {
@@ -95,8 +141,14 @@ impl Decoder {
         }
     }
 
-    /// These parts of the model. The biases of what is added up over ranks are the first one's.
-    fn part(&self, weights: &dyn Source, parts: &Parts, is_first: bool) -> Result<Transformer> {
+    /// These parts of the model, or of a stage's layers. The biases of what is added up over ranks are the first one's.
+    fn part(
+        &self,
+        weights: &dyn Source,
+        parts: &Parts,
+        stage: Option<&Stage>,
+        is_first: bool,
+    ) -> Result<Transformer> {
         let Shape {
             hidden, vocabulary, ..
         } = self.shape;
@@ -104,26 +156,40 @@ impl Decoder {
             let rows = Part::Rows(parts.vocabulary.clone());
             weights.get(&[vocabulary, hidden], name, &rows)
         };
-        let embedding = tokens("model.embed_tokens.weight")?;
-        let has_head = || weights.contains("lm_head.weight");
-        let head = match self.tied.unwrap_or_else(|| !has_head()) {
-            true => embedding.clone(),
-            false => tokens("lm_head.weight")?,
+        let embedding = match stage.is_none_or(Stage::is_first) {
+            true => Some(tokens(EMBEDDING)?),
+            false => None,
         };
-        let layers = (0..self.layers).map(|n| self.layer(n, weights, parts, is_first));
-        Transformer::new(
-            Shape {
+        let has_head = || weights.contains("lm_head.weight");
+        let is_tied = self.tied.unwrap_or_else(|| !has_head());
+        let head = || -> Result<Head> {
+            let product = match (&embedding, is_tied) {
+                (Some(embedding), true) => embedding.clone(),
+                (None, true) => tokens(EMBEDDING)?,
+                (_, false) => tokens("lm_head.weight")?,
+            };
+            Ok(Head {
+                norm: weights.get(&[hidden], "model.norm.weight", &Part::Whole)?,
+                product: Linear::dense(&[product])?,
+            })
+        };
+        let layers = stage.map_or(0..self.layers, Stage::layers);
+        let layers = layers.map(|n| self.layer(n, weights, parts, is_first));
+        Transformer::of(Weights {
+            shape: Shape {
                 heads: parts.heads.len(),
                 kv_heads: parts.kv_heads.len(),
                 vocabulary: parts.vocabulary.len(),
                 ..self.shape
             },
+            layers: layers.collect::<Result<_>>()?,
+            head: match stage.is_none_or(Stage::is_last) {
+                true => Some(head()?),
+                false => None,
+            },
             embedding,
-            layers.collect::<Result<_>>()?,
-            weights.get(&[hidden], "model.norm.weight", &Part::Whole)?,
-            Linear::dense(&[head])?,
-            self.frequencies.clone(),
-        )
+            frequencies: self.frequencies.clone(),
+        })
     }
 
     /// How many keys a query of layer `n` sees, if not all.
@@ -211,6 +277,18 @@ impl Decoder {
             down: columns("mlp.down_proj", self.inner, &parts.inner, false)?,
         })
     }
+}
+
+/// That a rank's weights come to its GPU.
+fn check_device(weights: &dyn Source, rank: &Rank) -> Result<()> {
+    if weights.device().same_device(&rank.device()) {
+        return Ok(());
+    }
+    bail!(
+        "weights come to {:?}, and {rank:?} is on {:?}",
+        weights.device().location(),
+        rank.device().location()
+    );
 }
 
 /// Elements of a head, where a configuration leaves them to the others.

@@ -16,6 +16,7 @@ macro_rules! architectures {
             use candle_rocm_backend::communication::Rank;
 
             use crate::models::gguf;
+            use crate::pipeline::Shares;
             use crate::transformer::Transformer;
 
             /// Reads a model whose activations are f32, as Candle's are.
@@ -42,6 +43,21 @@ macro_rules! architectures {
             ) -> Result<Transformer> {
                 use super::*;
                 gguf::load_rank(&$architecture, content, reader, rank)
+            }
+
+            /// Reads the layers that a stage of a pipeline has, the embedding if it is the first and the head if it is the
+            /// last, and nothing else of the file's tensors.
+            ///
+            /// # Errors
+            /// As [`from_gguf`]; the shares are not of this model and these ranks, or ranks are given different ones.
+            pub fn stage_from_gguf<R: Read + Seek>(
+                content: &Content,
+                reader: &mut R,
+                rank: &Arc<Rank>,
+                shares: &Shares,
+            ) -> Result<Transformer> {
+                use super::*;
+                gguf::load_stage(&$architecture, content, reader, rank, shares)
             }
         }
     )+};

@@ -60,7 +60,7 @@ const UNITS: [&str; 38] = [
 ];
 
 /// Every figure: the page, the figure as it stands there, its source.
-const FIGURES: [(&str, &str, Source); 18] = [
+const FIGURES: [(&str, &str, Source); 20] = [
     (
         "README.md",
         "22 processors",
@@ -115,6 +115,16 @@ const FIGURES: [(&str, &str, Source); 18] = [
         "docs/user/communication.md",
         "72 MiB",
         Source::Code("const NEAR_BYTES: usize = 72 << 20;"),
+    ),
+    (
+        "docs/user/communication.md",
+        "512 tokens",
+        Source::Code("const CHUNK: usize = 512;"),
+    ),
+    (
+        "docs/user/communication.md",
+        "4 MiB",
+        Source::Code("const BUCKET_BYTES: usize = 4 << 20;"),
     ),
     (
         "docs/user/cuda-kernels.md",
