@@ -54,9 +54,9 @@ const COUNTER_HEADS: [&str; 14] = [
 pub const FORMULAS: &str = "\
 **Registers**, **LDS** (bytes of a workgroup), **scratch** (bytes of a work-item): as the profiler tells them, a
 stroke, and as our code object of the architecture has them; *a + b* are vector and accumulation registers. **Our code
-object** names what differs, which another build or compiler makes. **Waves**: wavefronts that a SIMD holds, by
-registers and LDS (`candle-rocm-kernels/src/occupancy.rs`); LDS that a launch adds is in it where the profiler tells
-it.
+object** names what differs: another build or compiler makes it, and so do kernels that are compiled at run time for a
+shape, which have the same names. **Waves**: wavefronts that a SIMD holds, by registers and LDS
+(`candle-rocm-kernels/src/occupancy.rs`); LDS that a launch adds is in it where the profiler tells it.
 
 **us**: the median of the trace where there is one of launches of the same size, else of the launches that were
 counted. **Read**, **written**: `FETCH_SIZE` and `WRITE_SIZE`, between the last cache that the counters see and
