@@ -58,7 +58,8 @@ enum Command {
     Conformance(conformance::Args),
     /// Show which kernels the tests ran on which emulated GPU.
     Coverage(coverage::Args),
-    /// Write docs/evidence/kernel-report.md: registers, loops, bytes, bank conflicts of the kernels, without a GPU.
+    /// Write docs/evidence/kernel-report.md: registers, loops, bytes, bank conflicts of the kernels, without a GPU; or a page
+    /// of what rocprofv3 measured, beside the code objects.
     KernelReport(kernel_report::Args),
     /// Compile all kernels without any cache, and say which take how long.
     KernelTimes(kernel_times::Args),

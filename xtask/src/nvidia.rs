@@ -47,6 +47,8 @@ enum Part {
     Parity,
     /// Kernels, host cost and models beside stock Candle and PyTorch.
     Bench,
+    /// candle-rocm-card, in a minute: results, graphs, streams, memory, what the GPU can do and how fast operators are.
+    Card,
 }
 
 impl Part {
@@ -149,7 +151,7 @@ const STOCK_WORKER: Program = program(
     "stock-bench-worker",
 );
 
-const PROGRAMS: [Program; 28] = [
+const PROGRAMS: [Program; 29] = [
     Program {
         parts: &[Part::Tests, Part::Sanitize],
         ..test("candle-rocm-tests", "op_matrix", "tests/op_matrix")
@@ -228,6 +230,13 @@ const PROGRAMS: [Program; 28] = [
     ),
     STOCK_WORKER,
     with_cudnn(STOCK_WORKER, "stock-bench-worker-cudnn"),
+    program(
+        &[Part::Card],
+        Candle::Ours,
+        "candle-rocm-card",
+        "candle-rocm-card",
+        "candle-rocm-card",
+    ),
 ];
 
 /// Build, collect, and run unless only the build was asked for.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs what `cargo xtask nvidia --build-only` put beside this script, on a machine with an NVIDIA GPU.
 #
-# Usage: run.sh [all|tests|programs|parity|bench|products|sanitize]...     (default: all)
+# Usage: run.sh [all|tests|programs|parity|bench|products|card|sanitize]...     (default: all)
 #        run.sh products -- ARGUMENT...   further arguments of gpu_mm, such as --group few
 #        run.sh bench -- ARGUMENT...      further arguments of the benchmarks' driver, such as --filter '^softmax f16'
 #
@@ -39,6 +39,7 @@ summary() {
     {
         grep -hE '^test result:|Invalid __global__|^[0-9]+ cases' "$1"
         grep -oh '[0-9]* of [0-9]* launches agree on .*' "$1"
+        grep '^candle-rocm-card ' "$1"
     } | sed 's/^========= //' | tail -n 1
 }
 
@@ -169,6 +170,13 @@ products() {
     check products "$here/gpu_mm" --out "$results/gpu_mm.md" --json "$results/gpu_mm.json" "$@"
 }
 
+# The program for the owner of a GPU, in a minute. It refuses to write over a file.
+card() {
+    [ -x "$here/candle-rocm-card" ] || { missing card "candle-rocm-card was not built"; return; }
+    rm -f "$results/card.json"
+    TAIL=60 check card "$here/candle-rocm-card" --short --out "$results/card.json"
+}
+
 if command -v nvidia-smi >/dev/null; then
     nvidia-smi --query-gpu=name,driver_version,memory.total,compute_cap --format=csv,noheader
 elif ! ldconfig -p | grep -q libcuda.so; then
@@ -187,10 +195,10 @@ if [ $# -gt 0 ] && [ "${parts[*]}" != bench ] && [ "${parts[*]}" != products ]; 
 fi
 for part in "${parts[@]:-all}"; do
     case $part in
-        all) tests; programs; sanitize; parity; bench ;;
-        tests | programs | sanitize | parity) "$part" ;;
+        all) tests; programs; sanitize; parity; bench; card ;;
+        tests | programs | sanitize | parity | card) "$part" ;;
         bench | products) "$part" "$@" ;;
-        *) echo "$part: the parts are all, tests, programs, sanitize, parity, bench and products (a part of bench)"; exit 2 ;;
+        *) echo "$part: the parts are all, tests, programs, sanitize, parity, bench, products (a part of bench) and card"; exit 2 ;;
     esac
 done
 if [ ${#failed[@]} -gt 0 ]; then

@@ -2,7 +2,8 @@
 //! [`distances`]), with AMD's published latencies (`rocm_gpus`), and what the emulator counts when they run
 //! ([`products`], [`attention`], [`rows`], [`decode`], [`quantized`]).
 //!
-//! `cargo xtask kernel-report` writes [`page`], which has the formulas.
+//! `cargo xtask kernel-report` writes [`page`], which has the formulas; with `--measured`, [`measured`] puts what AMD's
+//! profiler measured beside it.
 
 pub mod attention;
 pub mod decode;
@@ -11,6 +12,8 @@ pub mod distances;
 pub mod kernels;
 pub mod listing;
 pub mod loops;
+mod markdown;
+pub mod measured;
 pub mod page;
 pub mod products;
 pub mod quantized;

@@ -17,6 +17,7 @@ use crate::device::{Device, Kept};
 use crate::kernels::{Kernels, Report};
 use crate::listing::Unit;
 use crate::loops::{Counts, Fill};
+use crate::markdown::{number, percent, Table};
 use crate::products::{self, Gpus, Shape, NT, OPERATIONS, TN};
 use crate::quantized;
 use crate::rows::{self, Timed, COLUMNS, COPY, ELEMENT_KERNELS, ROW_KERNELS};
@@ -561,10 +562,6 @@ fn whole_token(timing: &Timing, peak: f64, steps: &[Step]) -> String {
     text
 }
 
-fn percent(share: f64) -> String {
-    format!("{:.1}", 100.0 * share)
-}
-
 fn ratio(number: u64, least: u64) -> String {
     match least {
         0 => "-".to_owned(),
@@ -582,35 +579,8 @@ fn spills(report: &Report) -> String {
     }
 }
 
-/// With a comma for each thousand.
-fn number(value: u64) -> String {
-    let digits = value.to_string();
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 fn fills(fill: &Fill) -> String {
     format!("{} | {}", percent(fill.all), percent(fill.without_waits))
-}
-
-/// Rows of a table in Markdown.
-struct Table(String);
-
-impl Table {
-    fn new(heads: &[&str]) -> Table {
-        let rule: String = heads.iter().map(|_| "---|").collect();
-        Table(format!("\n| {} |\n|{rule}\n", heads.join(" | ")))
-    }
-
-    fn row(&mut self, cells: &[String]) {
-        self.0 += &format!("| {} |\n", cells.join(" | "));
-    }
 }
 
 fn claims(archs: &[String], gpus: &Gpus) -> Result<String> {
