@@ -395,7 +395,23 @@ __device__ __forceinline__ void fast_sum_small(size_t outputs, size_t reduced, s
                 for (int k = 0; k < (int)WIDTH; k++) sum += upcast(x[k]);
             }
         }
-        for (; i < reduced; i++) sum += upcast(row[inner.offset(i, dims, strides)]);
+        if (__builtin_expect(inner.uniform, 1)) {
+            // Some are on their way before the first is added; the order stays.
+            constexpr uint32_t STRIP = 8;
+            const T *at = row + i * inner.stride;
+#pragma nounroll
+            for (uint32_t left = (uint32_t)(reduced - i); left > 0; left -= min_of(left, STRIP)) {
+                T x[STRIP];
+#pragma unroll
+                for (uint32_t s = 0; s < STRIP; s++, at += inner.stride)
+                    if (s < left) x[s] = read_global<T>(at);
+#pragma unroll
+                for (uint32_t s = 0; s < STRIP; s++)
+                    if (s < left) sum += upcast(x[s]);
+            }
+        } else {
+            for (; i < reduced; i++) sum += upcast(row[inner.offset(i, dims, strides)]);
+        }
         dst[o] = round_to<T>(sum);
     }
 }
