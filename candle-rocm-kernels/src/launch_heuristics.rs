@@ -144,6 +144,13 @@ pub const LEAST_WORKGROUP: u32 = THREADS;
 /// Workgroups of [`THREADS`] for a compute unit: twice the 2048 work-items that it holds at most, so that those that
 /// end first are replaced.
 const WORKGROUPS_PER_UNIT: u32 = 16;
+
+/// Vectors of 16 bytes that a thread of an elementwise kernel has, where there are more than fill the GPU: as many as it
+/// takes in two strips. Two and eight are slower on an H200 (docs/log/2026-11-30-grids-of-large-tensors.md).
+const VECTORS_PER_THREAD: u32 = 4;
+
+/// Workgroups of [`THREADS`] in one dimension: HIP counts work-items in 32 bits.
+const MOST_OF_LINE: u64 = (u32::MAX / THREADS) as u64;
 /// The largest wavefront.
 const WAVEFRONT: u32 = 64;
 /// Work-items of a workgroup whose row is not as many vectors for each exactly: on an NVIDIA H200 rows of 20,000 f16
@@ -341,7 +348,7 @@ impl LaunchHeuristic {
                     ..asked
                 }
             }
-            Self::AnyGrid { elements, .. } => any_grid(asked, elements, gpu),
+            Self::AnyGrid { elements, .. } => any_grid(asked, elements, row, gpu),
             Self::Rows { axis, held, .. } => match self.rows(asked) {
                 Some(count) => rows(count, axis, row, held, gpu),
                 None => asked,
@@ -440,7 +447,7 @@ impl Gpu {
     }
 }
 
-fn any_grid(asked: Grid, elements: u32, gpu: Gpu) -> Grid {
+fn any_grid(asked: Grid, elements: u32, row: Row, gpu: Gpu) -> Grid {
     if !asked.is_line() {
         return asked;
     }
@@ -452,7 +459,14 @@ fn any_grid(asked: Grid, elements: u32, gpu: Gpu) -> Grid {
     } else {
         threads.div_ceil(u64::from(THREADS * elements))
     };
-    Grid::line(workgroups.min(gpu.most()), THREADS)
+    // Threads that have many vectors each drift apart, over more of memory than its pages serve well.
+    let vectors = match elements {
+        1 => 0,
+        _ => threads * row.element_bytes / 16,
+    };
+    let of_few = vectors.div_ceil(u64::from(THREADS * VECTORS_PER_THREAD));
+    let most = gpu.most().max(of_few).min(MOST_OF_LINE);
+    Grid::line(workgroups.min(most), THREADS)
 }
 
 fn outputs(asked: Grid, row: Row, gpu: Gpu) -> Grid {
@@ -533,15 +547,21 @@ mod tests {
     }
 
     #[test]
-    fn elementwise_grids_cover_small_tensors_and_end_at_a_full_gpu() {
+    fn elementwise_grids_cover_small_tensors_and_fill_the_gpu_with_four_vectors_a_thread() {
         let plan = |workgroups| {
             let heuristic = LaunchHeuristic::of("unary", "uexp_f32");
-            heuristic.plan(asked(workgroups, 1024), Row::default(), GPU)
+            heuristic.plan(asked(workgroups, 1024), row_of((0, 4)), GPU)
         };
         assert_eq!(plan(1), asked(4, 256));
         assert_eq!(plan(25), asked(100, 256));
         assert_eq!(plan(300), asked(300, 256));
-        assert_eq!(plan(u32::MAX), asked(1600, 256));
+        assert_eq!(plan(6400), asked(1600, 256));
+        assert_eq!(plan(1 << 18), asked(1 << 16, 256));
+        assert_eq!(plan(u32::MAX), asked(u32::MAX / 256, 256));
+        // Single elements, not vectors.
+        let gather = LaunchHeuristic::of("indexing", "gather_u32_f32");
+        let grid = gather.plan(asked(1 << 18, 1024), row_of((0, 4)), GPU);
+        assert_eq!(grid, asked(1600, 256));
     }
 
     #[test]
