@@ -119,7 +119,7 @@ const LEFT_OUT: [(&str, &str, &str); 16] = [
     ),
 ];
 /// Test programs of the runtime that have nothing to do with AMD's HIP, and why.
-const NOT_ABOUT_IT: [(&str, &str); 15] = [
+const NOT_ABOUT_IT: [(&str, &str); 14] = [
     (
         "ranges",
         "what another profiler is told, with a library of its own in its place",
