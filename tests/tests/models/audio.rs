@@ -21,7 +21,7 @@ pub const ALL: &[Case] = &[
     }),
     Case::new("encodec", |maker| {
         let shape = json!({
-            "target_bandwidths": [1.5], "sampling_rate": 24000, "audio_channels": 1, "normalize": false,
+            "target_bandwidths": [48.0], "sampling_rate": 24000, "audio_channels": 1, "normalize": false,
             "chunk_length_s": null, "overlap": null, "hidden_size": 32, "num_filters": 8, "num_residual_layers": 1,
             "upsampling_ratios": [4, 2], "norm_type": "WeightNorm", "kernel_size": 7, "last_kernel_size": 7,
             "residual_kernel_size": 3, "dilation_growth_rate": 2, "use_causal_conv": true, "pad_mode": "Replicate",

@@ -64,14 +64,6 @@ pub struct Maker {
 }
 
 impl Maker {
-    /// The same in another type.
-    pub fn of(&self, dtype: DType) -> Self {
-        Self {
-            device: self.device.clone(),
-            dtype,
-        }
-    }
-
     pub fn weights(&self) -> VarBuilder<'static> {
         VarBuilder::from_backend(Box::new(Weights), self.dtype, self.device.clone())
     }

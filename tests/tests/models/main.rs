@@ -62,6 +62,7 @@ const OF_BF16: f64 = 0.15;
 #[test]
 fn decoders_that_are_made_alike() {
     hold(language::ALIKE, DType::F32, OF_F32);
+    hold(language::MIXTRAL, DType::F32, OF_F32);
 }
 
 #[test]
@@ -72,11 +73,13 @@ fn decoders() {
 #[test]
 fn decoders_in_f16() {
     hold(language::ALIKE, DType::F16, OF_F16);
+    hold(language::QWEN_3, DType::F16, OF_F16);
 }
 
 #[test]
 fn decoders_in_bf16() {
     hold(language::ALIKE, DType::BF16, OF_BF16);
+    hold(language::QWEN_3, DType::BF16, OF_BF16);
 }
 
 #[test]
@@ -86,7 +89,8 @@ fn encoders() {
 
 #[test]
 fn convolutional_networks() {
-    hold(vision::CONVOLUTIONAL, DType::F32, OF_F32);
+    // EfficientViT's on the CPU is 4e-4 from that in f64, with these weights.
+    hold(vision::CONVOLUTIONAL, DType::F32, 2e-3);
 }
 
 #[test]

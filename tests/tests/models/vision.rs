@@ -34,10 +34,6 @@ pub const CONVOLUTIONAL: &[Case] = &[
         let model = efficientvit::efficientvit(&efficientvit::Config::m0(), 10, maker.weights())?;
         seen(maker, 224, |image| model.forward_t(image, false))
     }),
-    Case::new("mobileone", |maker| {
-        let model = mobileone::mobileone(&mobileone::Config::s0(), 10, maker.weights())?;
-        seen(maker, 32, |image| model.forward_t(image, false))
-    }),
     Case::new("repvgg", |maker| {
         let model = repvgg::repvgg(&repvgg::Config::a0(), 10, maker.weights())?;
         seen(maker, 32, |image| model.forward_t(image, false))
