@@ -115,7 +115,7 @@ pub const SCALAR_SPILLS: &[(&str, &str)] = &[
         "more masks of lanes than scalar registers",
     ),
     (
-        "compare_f8e4m3",
+        "compare_",
         "the masks of sixteen comparisons, more than scalar registers",
     ),
 ];
