@@ -3,11 +3,14 @@
 mod attention;
 mod conv;
 mod elementwise;
+mod linalg;
 mod moving;
+mod optimisers;
 mod products;
 mod quantised;
 mod random;
 mod rows;
+mod sparse;
 
 use super::ladder::{Ladder, Ladders};
 
@@ -43,6 +46,9 @@ const FAMILIES: &[Family] = &[
     ("losses", rows::losses),
     ("conv", conv::add),
     ("fft", rows::fft),
+    ("linalg", linalg::add),
+    ("sparse", sparse::add),
+    ("optimisers", optimisers::add),
     ("random", random::add),
 ];
 

@@ -144,9 +144,21 @@ pub(super) fn fft(ladders: &mut Ladders) {
             tolerance: Some([2., 2., 64.]),
             ..KIND
         };
-        let inputs = move |size: usize| Ok(vec![any(dtype, 85, &[2, size])?]);
-        ladders.add(kind, format!("real {}", dtype.as_str()), inputs, |x| {
-            ops::fft::rfft(&x[0])
+        let of = |name: &str| format!("{name} {}", dtype.as_str());
+        let real = move |size: usize| Ok(vec![any(dtype, 85, &[2, size])?]);
+        ladders.add(kind, of("real"), real, |x| ops::fft::rfft(&x[0]));
+        let complex = move |size: usize| Ok(vec![any(dtype, 86, &[2, size, 2])?]);
+        ladders.add(kind, of("complex"), complex, |x| ops::fft::fft(&x[0]));
+        // Of four times 729 elements, in two steps; half of it has factors that passes do not have, as a convolution.
+        let long = move |size: usize| Ok(vec![any(dtype, 87, &[2, 4 * size, 2])?]);
+        let top = 729;
+        ladders.add(Kind { top, ..kind }, of("inverse, long"), long, |x| {
+            ops::fft::ifft(&x[0])
+        });
+        let half = move |size: usize| Ok(vec![any(dtype, 88, &[2, size / 2 + 1, 2])?]);
+        ladders.add(kind, of("inverse, real"), half, |x| {
+            // Sizes are odd.
+            ops::fft::irfft(&x[0], 2 * x[0].dims()[1] - 1)
         });
     }
 }
