@@ -55,7 +55,9 @@ struct Compare {
     uint32_t outcomes; // of which it is true
     template <class T> __device__ __forceinline__ uint8_t operator()(T lhs, T rhs) const {
         compute_t<T> x = upcast(lhs), y = upcast(rhs);
-        uint32_t outcome = x < y ? LESS : x == y ? EQUAL : x > y ? GREATER : UNORDERED;
+        // Without branches.
+        uint32_t outcome = (x < y ? LESS : 0u) | (x == y ? EQUAL : 0u) | (x > y ? GREATER : 0u);
+        if constexpr (is_float<T>::value) outcome |= (x != x) | (y != y) ? UNORDERED : 0u;
         return (outcomes & outcome) != 0 ? 1 : 0;
     }
 };
