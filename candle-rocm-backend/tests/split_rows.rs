@@ -145,7 +145,7 @@ fn a_graph_of_candles_own_operators() -> Result<()> {
         .begin_capture(Mode::CU_STREAM_CAPTURE_MODE_RELAXED)
         .map_err(candle_core::Error::wrap)?;
     let (y, kernels) = launched(|| forward(&x));
-    let graph = stream.end_capture(Flags(0));
+    let graph = stream.end_capture(Flags::NONE);
     let graph = graph
         .map_err(candle_core::Error::wrap)?
         .expect("a capture of kernels");

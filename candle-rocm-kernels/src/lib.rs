@@ -106,6 +106,15 @@ pub enum KernelError {
     },
 }
 
+/// The text that programs find where they look for kernels in a module's PTX: none.
+impl std::ops::Deref for Module {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        "// Code objects for AMD GPUs, which have no PTX.\n"
+    }
+}
+
 impl Module {
     /// Position among all modules: below `ALL_IDS.len()` for Candle's, above for ours.
     pub fn index(&self) -> usize {
@@ -129,8 +138,8 @@ impl Module {
 
     /// What Candle hands to `CudaContext::load_module`: under this crate's upstream name PTX text,
     /// here the module itself, from which the loader picks its device's code object.
-    pub fn ptx(&self) -> Module {
-        *self
+    pub fn ptx(&self) -> &Module {
+        self
     }
 
     /// The code object (an ELF shared object, "HSACO") for `arch`, decompressed.

@@ -23,16 +23,30 @@ thread_local! {
     static LAST: RefCell<Option<Error>> = const { RefCell::new(None) };
 }
 
+/// What is no failure: programs go on after it.
+const STATES: [CUresult; 6] = [
+    CUresult::CUDA_ERROR_NOT_READY,
+    CUresult::CUDA_ERROR_CONTEXT_ALREADY_CURRENT,
+    CUresult::CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
+    CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED,
+    CUresult::CUDA_ERROR_PEER_ACCESS_NOT_ENABLED,
+    CUresult::CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+];
+
 impl CUresult {
     /// Success, or an error.
     ///
     /// # Errors
-    /// Anything but success: with what the call that this thread made last said, where it gave this number.
+    /// Anything but success: with what the call that this thread made last said, where it gave this number. States that
+    /// programs ask for by the pattern `DriverError(number)` are the number alone.
     pub fn result(self) -> Result<()> {
         if self == Self::CUDA_SUCCESS {
             return Ok(());
         }
         let last = LAST.with(|last| last.borrow_mut().take());
+        if STATES.contains(&self) {
+            return Err(Error::DriverError(self));
+        }
         Err(match last {
             Some(error) if error.cu_result() == self => error,
             _ => Error::new(ErrorKind::Hip(self as u32), format!("{self:?}")),

@@ -57,7 +57,7 @@ impl Stream {
             return Ok(None);
         }
         // SAFETY: the graph is alive and the output is writable. On an error `graph` destroys it.
-        let make = || unsafe { instantiate(&mut graph.exec, graph.raw, flags.0.into()) };
+        let make = || unsafe { instantiate(&mut graph.exec, graph.raw, flags as u64) };
         let status = hip.relaxed(make);
         hip.check(status, || "making a graph launchable")?;
         Ok(Some(graph))

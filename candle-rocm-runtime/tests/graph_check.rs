@@ -167,7 +167,7 @@ fn no_graph_holds_memory_nodes() {
                     .unwrap();
                 stream.memcpy_dtod(&source, &mut copy).unwrap();
                 stream.memset_zeros(&mut zeros).unwrap();
-                stream.end_capture(Flags(0)).unwrap().unwrap()
+                stream.end_capture(Flags::NONE).unwrap().unwrap()
             });
             let kernels = match count % 4 {
                 0 => ["copy2d_u32", "const_set_u32"],

@@ -36,7 +36,7 @@ fn a_graph_replays_its_work() {
                 // SAFETY: the arguments are those of the kernel.
                 unsafe { launch.launch(LaunchConfig::for_num_elems(n)) }.unwrap();
             }
-            let graph = stream.end_capture(Flags(0)).unwrap().unwrap();
+            let graph = stream.end_capture(Flags::NONE).unwrap().unwrap();
             // Nothing ran yet.
             assert_eq!(stream.clone_dtoh(&x).unwrap(), vec![5; n as usize]);
             graph.upload().unwrap();
@@ -68,7 +68,7 @@ fn memory_of_a_capture_stays_until_the_graph_goes() {
                 let temporary = stream.clone_dtod(&input).unwrap();
                 stream.memcpy_dtod(&temporary, &mut output).unwrap();
             }
-            let graph = stream.end_capture(Flags(0)).unwrap().unwrap();
+            let graph = stream.end_capture(Flags::NONE).unwrap().unwrap();
             let statistics = context.pool_statistics();
             let held = pooled(&context, 64);
             assert_eq!(
@@ -102,7 +102,7 @@ fn a_buffer_freed_after_the_capture_is_still_the_graphs() {
                 .begin_capture(Mode::CU_STREAM_CAPTURE_MODE_RELAXED)
                 .unwrap();
             let result = stream.clone_dtod(&input).unwrap();
-            let graph = stream.end_capture(Flags(0)).unwrap().unwrap();
+            let graph = stream.end_capture(Flags::NONE).unwrap().unwrap();
             graph.launch().unwrap();
             assert_eq!(stream.clone_dtoh(&result).unwrap(), [9; 32]);
             drop(result);
@@ -134,7 +134,7 @@ fn host_memory_that_may_be_gone_is_refused() {
         assert!(error.to_string().contains("captured"), "{error}");
         stream.memset_zeros(&mut x).unwrap();
         // The refusals did not end the capture.
-        assert!(stream.end_capture(Flags(0)).unwrap().is_some());
+        assert!(stream.end_capture(Flags::NONE).unwrap().is_some());
         assert_eq!(stream.clone_dtoh(&x).unwrap(), [0; 4]);
     });
 }
@@ -142,7 +142,7 @@ fn host_memory_that_may_be_gone_is_refused() {
 #[test]
 fn ending_what_never_began_is_an_error() {
     let stream = context().new_stream().unwrap();
-    assert!(stream.end_capture(Flags(0)).is_err());
+    assert!(stream.end_capture(Flags::NONE).is_err());
     stream.synchronize().unwrap();
 }
 
@@ -172,7 +172,7 @@ fn beside_a_capture(
         "{mode:?}"
     );
     increment();
-    let graph = stream.end_capture(Flags(0)).unwrap().unwrap();
+    let graph = stream.end_capture(Flags::NONE).unwrap().unwrap();
     graph.launch().unwrap();
     assert_eq!(stream.clone_dtoh(&x).unwrap(), vec![3; n as usize]);
 }
@@ -208,7 +208,7 @@ fn waiting_for_the_whole_gpu_ends_no_capture() {
             context.synchronize().unwrap();
             let error = stream.synchronize().unwrap_err();
             assert!(error.to_string().contains("captured"), "{error}");
-            assert!(stream.end_capture(Flags(0)).is_ok(), "{mode:?}");
+            assert!(stream.end_capture(Flags::NONE).is_ok(), "{mode:?}");
         }
         context.synchronize().unwrap();
     });
@@ -260,7 +260,7 @@ fn another_threads_calls_end_no_capture() {
                     .begin_capture(Mode::CU_STREAM_CAPTURE_MODE_RELAXED)
                     .unwrap();
                 other.memset_zeros(&mut x).unwrap();
-                let graph = other.end_capture(Flags(0)).unwrap().unwrap();
+                let graph = other.end_capture(Flags::NONE).unwrap().unwrap();
                 graph.launch().unwrap();
                 drop(graph);
                 assert_eq!(other.clone_dtoh(&x.slice(..7)).unwrap(), [0; 7]);
@@ -284,12 +284,12 @@ fn a_graph_dropped_during_the_next_capture_ends_nothing() {
             let mode = Mode::CU_STREAM_CAPTURE_MODE_GLOBAL;
             stream.begin_capture(mode).unwrap();
             drop(stream.clone_dtod(&x).unwrap());
-            let first = stream.end_capture(Flags(0)).unwrap().unwrap();
+            let first = stream.end_capture(Flags::NONE).unwrap().unwrap();
             first.launch().unwrap();
             stream.begin_capture(mode).unwrap();
             drop(first);
             stream.memset_zeros(&mut x).unwrap();
-            let second = stream.end_capture(Flags(0)).unwrap().unwrap();
+            let second = stream.end_capture(Flags::NONE).unwrap().unwrap();
             second.launch().unwrap();
             assert_eq!(stream.clone_dtoh(&x).unwrap(), [0; 16]);
         },
@@ -362,8 +362,8 @@ fn only_the_thread_that_began_a_capture_ends_it() {
         let stream = context.new_stream().unwrap();
         let mode = Mode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         beside_a_capture(&context, &stream, mode, || {
-            assert!(stream.end_capture(Flags(0)).is_err());
+            assert!(stream.end_capture(Flags::NONE).is_err());
         });
-        assert!(stream.end_capture(Flags(0)).is_err());
+        assert!(stream.end_capture(Flags::NONE).is_err());
     });
 }

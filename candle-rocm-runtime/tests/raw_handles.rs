@@ -231,7 +231,7 @@ fn a_capture_by_handle_is_one_to_the_safe_layer() {
                 .result()
                 .unwrap();
             assert_eq!(nodes, 2);
-            let exec = result::graph::instantiate(graph, Flags(0)).unwrap();
+            let exec = result::graph::instantiate(graph, Flags::NONE).unwrap();
             result::graph::destroy(graph).unwrap();
             assert_eq!(held(), 4096);
             assert_eq!(stream.clone_dtoh(&x).unwrap(), vec![5; n as usize]);

@@ -122,7 +122,7 @@ fn a_graph_says_why_with_kernels_loaded_while_it_was_captured() {
                 .unwrap();
             let kernel = context.kernel(&INDEXING, KERNEL).unwrap();
             selection.launch(&stream, &kernel).unwrap();
-            let graph = stream.end_capture(Flags(0)).unwrap().unwrap();
+            let graph = stream.end_capture(Flags::NONE).unwrap().unwrap();
             graph.launch().unwrap();
             assert_eq!(stream.clone_dtoh(&selection.rows).unwrap(), [2.5; IDS]);
             stream.memcpy_htod(&BAD, &mut selection.ids).unwrap();

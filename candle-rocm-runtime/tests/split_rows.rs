@@ -319,7 +319,7 @@ fn a_graph_keeps_what_parts_leave() {
                 .begin_capture(Mode::CU_STREAM_CAPTURE_MODE_GLOBAL)
                 .unwrap();
             let (captured, kernels) = launched(|| operands.run(&context, &stream, kernel, &mut y));
-            let graph = stream.end_capture(Flags(0)).unwrap().unwrap();
+            let graph = stream.end_capture(Flags::NONE).unwrap().unwrap();
             captured.unwrap();
             assert_eq!(kernels, kernel.pair());
             let splits = columns * 4 / (16 << 10);

@@ -3,4 +3,5 @@
 #include "candle_rocm/atomics.h"
 #include "candle_rocm/intrinsics.h"
 #include "candle_rocm/runtime_api.h"
+#include "candle_rocm/standard.h"
 #include "candle_rocm/ptx.h"

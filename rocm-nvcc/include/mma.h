@@ -16,6 +16,17 @@ namespace precision {
 struct tf32 {};
 } // namespace precision
 
+// Elements of less than a byte: names alone, as products of them are not known.
+namespace experimental {
+namespace precision {
+struct u4 {};
+struct s4 {};
+struct b1 {};
+} // namespace precision
+enum bmmaBitOp { bmmaBitOpXOR = 1, bmmaBitOpAND = 2 };
+enum bmmaAccumulateOp { bmmaAccumulateOpPOPC = 1 };
+} // namespace experimental
+
 namespace details {
 template <class Use, int M, int N, int K> struct Shape {
     static constexpr int ROWS = M, COLUMNS = N;
@@ -50,6 +61,19 @@ public:
     static constexpr int num_elements = Shape::ROWS * Shape::COLUMNS / 32;
     element_type x[num_elements];
 };
+
+// Without elements, so that what touches them does not compile.
+template <class Use, int M, int N, int K, class Layout>
+class fragment<Use, M, N, K, experimental::precision::u4, Layout> {};
+template <class Use, int M, int N, int K, class Layout>
+class fragment<Use, M, N, K, experimental::precision::s4, Layout> {};
+template <class Use, int M, int N, int K, class Layout>
+class fragment<Use, M, N, K, experimental::precision::b1, Layout> {};
+template <class D, class A, class B, class C>
+__device__ void bmma_sync(D &d, const A &a, const B &b, const C &c,
+                          experimental::bmmaBitOp operation = experimental::bmmaBitOpXOR,
+                          experimental::bmmaAccumulateOp sum = experimental::bmmaAccumulateOpPOPC)
+    __attribute__((error("products of bits (bmma_sync) are not known")));
 
 template <class Use, int M, int N, int K, class T, class Layout, class V>
 __device__ __forceinline__ void fill_fragment(fragment<Use, M, N, K, T, Layout> &a, const V &value) {

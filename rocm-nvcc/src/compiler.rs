@@ -198,17 +198,27 @@ impl Compiler {
 
     fn check_as_it_is(&self, source: &Source, options: &Options, side: Side<'_>) -> Result<()> {
         let scratch = tempfile::tempdir_in(&self.scratch).map_err(Error::file(&self.scratch))?;
-        let (mut code, _) = self.preprocess(source, options, side, scratch.path())?;
-        if let Side::Device(_) = side {
-            code = ptx::rewrite(&code).map_err(Error::Ptx)?.unwrap_or(code);
-        }
+        let (code, _) = self.preprocess(source, options, side, scratch.path())?;
+        let rewritten = match side {
+            Side::Device(_) => ptx::rewrite(&code),
+            Side::Host => ptx::Rewritten::default(),
+        };
         let input = scratch.path().join("code.hip");
         let mut command = Command::new(&self.toolchain.clang);
         command
-            .args(["-x", "hip", "-fsyntax-only"])
+            .args(["-x", "hip"])
             .args(self.flags(&options.without_preprocessor(), side))
             .arg(&input);
-        self.run_on(&mut command, &input, &code, source, side)
+        match rewritten.is_known() {
+            true => command.arg("-fsyntax-only"),
+            // Only the code of kernels tells which of the rest they use.
+            false => command
+                .args(["-S", "-o"])
+                .arg(scratch.path().join("output")),
+        };
+        let code = rewritten.code.as_ref().unwrap_or(&code);
+        self.run_on(&mut command, &input, code, source, side)
+            .map_err(|error| with_ptx(error, &rewritten))
             .map(|_| ())
     }
 
@@ -230,12 +240,10 @@ impl Compiler {
         let scratch = tempfile::tempdir_in(&self.scratch).map_err(Error::file(&self.scratch))?;
         let (preprocessed, dependencies) =
             self.preprocess(source, options, Side::Device(arch), scratch.path())?;
-        let code = match ptx::rewrite(&preprocessed).map_err(Error::Ptx)? {
-            Some(rewritten) => rewritten,
-            None => preprocessed,
-        };
+        let rewritten = ptx::rewrite(&preprocessed);
+        let code = rewritten.code.as_ref().unwrap_or(&preprocessed);
         let bitcode = self.bitcode(arch)?;
-        let key = self.key(&code, options, arch, &bitcode);
+        let key = self.key(code, options, arch, &bitcode);
         let stem = source
             .name()
             .file_stem()
@@ -248,8 +256,9 @@ impl Compiler {
         let mut warnings = String::new();
         let entry = self.cache.get_or_make(&name, wait, || {
             let object;
-            (object, warnings) =
-                self.compile_code(source, &code, options, arch, &bitcode, scratch.path())?;
+            (object, warnings) = self
+                .compile_code(source, code, options, arch, &bitcode, scratch.path())
+                .map_err(|error| with_ptx(error, &rewritten))?;
             Ok::<_, Error>(object)
         })?;
         Ok(match entry {
@@ -437,15 +446,7 @@ impl Compiler {
         command
             .args(self.flags(&options.without_preprocessor(), Side::Device(arch)))
             .args(COMPILE);
-        if arch.ends_with("-generic") {
-            // Older versions know none. What loads it makes it out as version 5.
-            command.arg("-mcode-object-version=6");
-        }
-        let vega20 = |gpu: Gpu| gpu.architecture() == Architecture::Vega20;
-        if arch.parse().is_ok_and(vega20) {
-            // As for our own kernels: a lane of a workgroup of 1024 has few registers there.
-            command.arg("--gpu-max-threads-per-block=512");
-        }
+        command.args(code_flags(arch));
         for file in bitcode {
             command
                 .args(["-Xclang", "-mlink-builtin-bitcode", "-Xclang"])
@@ -487,6 +488,32 @@ struct Compiled {
     object: Object,
     dependencies: Vec<PathBuf>,
     warnings: String,
+}
+
+/// What making code for this target is told besides.
+fn code_flags(arch: &str) -> &'static [&'static str] {
+    let vega20 = |gpu: Gpu| gpu.architecture() == Architecture::Vega20;
+    if arch.ends_with("-generic") {
+        // Older versions know none. What loads it makes it out as version 5.
+        &["-mcode-object-version=6"]
+    } else if arch.parse().is_ok_and(vega20) {
+        // As for our own kernels: a lane of a workgroup of 1024 has few registers there.
+        &["--gpu-max-threads-per-block=512"]
+    } else {
+        &[]
+    }
+}
+
+/// The compiler's error; the PTX that is not known, where it is that.
+fn with_ptx(error: Error, rewritten: &ptx::Rewritten) -> Error {
+    let used = match &error {
+        Error::Compile { log, .. } => rewritten.used(log),
+        _ => Vec::new(),
+    };
+    match used.is_empty() {
+        true => error,
+        false => Error::Ptx(used),
+    }
 }
 
 /// Of several failures side by side, the first. There is one at least.

@@ -295,7 +295,7 @@ fn prepared(name: &str, text: &str, included: &[Included]) -> Result<String> {
         in_directive &= what.ends_with('\\');
     }
     let plain = format!("# 1 {name:?}\n{plain}");
-    let rewritten = ptx::rewrite(&plain).map_err(Error::Ptx)?;
+    let rewritten = ptx::rewrite(&plain).known().map_err(Error::Ptx)?;
     Ok(rewritten.unwrap_or(marked))
 }
 

@@ -1,6 +1,6 @@
 //! What a user reads when something is wrong, and what the environment chooses.
 
-use rocm_nvcc::{headers, options, Compiler, Error, Options, Source};
+use rocm_nvcc::{headers, options, Compiler, Error, Options, Side, Source};
 
 fn source(text: &str) -> Source {
     Source::Text {
@@ -65,6 +65,62 @@ fn a_dependent_template_is_called_without_the_word_and_its_errors_stay_the_users
         error.contains("mine.cu:4:") && !error.contains("::template"),
         "{error}"
     );
+}
+
+#[test]
+fn ptx_that_is_not_known_is_an_error_of_the_kernels_that_use_it() {
+    let compiler = Compiler::at_run_time("gfx1100").expect("a compiler");
+    let text = |call: &str| {
+        format!(
+            "namespace {{ template <int N> __device__ __forceinline__ void wait(float *x) {{\n\
+             asm volatile(\"wgmma.wait_group.sync.aligned %0;\\n\" :: \"n\"(N));\n\
+             *x = N; }} }}\n\
+             template <bool hopper> __device__ void maybe(float *x) {{ if (hopper) wait<1>(x); }}\n\
+             extern \"C\" __global__ void kernel(float *x) {{ {call} }}\n"
+        )
+    };
+    let check = Side::Device("gfx1100");
+    for unused in ["*x = 1;", "maybe<false>(x);"] {
+        let source = source(&text(unused));
+        let options = Options::default();
+        compiler.compile(&source, &options).expect(unused);
+        compiler.check(&source, &options, check).expect(unused);
+    }
+    for used in ["wait<0>(x);", "maybe<true>(x);"] {
+        let source = source(&text(used));
+        let options = Options::default();
+        for error in [
+            compiler.compile(&source, &options).map(|_| ()),
+            compiler.check(&source, &options, check),
+        ] {
+            let error = error.expect_err(used).to_string();
+            let wanted =
+                "mine.cu:2: PTX `wgmma.wait_group.sync.aligned %0`: the instruction is not known";
+            assert_eq!(error, wanted, "{used}");
+        }
+    }
+}
+
+#[test]
+fn device_code_swaps_and_names_what_no_gpu_here_has() {
+    let compiler = Compiler::at_run_time("gfx1100").expect("a compiler");
+    let text = "#include <cuda.h>\n#include <mma.h>\n#include <utility>\n\
+                __host__ __device__ inline void order(int &a, int &b) { if (b < a) std::swap(a, b); }\n\
+                extern \"C\" __global__ void kernel(int *x) { order(x[0], x[1]); }\n\
+                void host(int *x, CUtensorMap *, CUtensorMapDataType) { order(x[0], x[1]); }\n\
+                typedef nvcuda::wmma::experimental::precision::b1 Bit;\n\
+                typedef nvcuda::wmma::fragment<nvcuda::wmma::matrix_a, 8, 8, 128, Bit, nvcuda::wmma::row_major> Bits;\n";
+    let compile = |text: &str, side| compiler.check(&source(text), &Options::default(), side);
+    for side in [Side::Device("gfx1100"), Side::Host] {
+        compile(text, side).expect("names alone");
+    }
+    let product = format!(
+        "{text}typedef nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 8, 8, 128, int> Sums;\n\
+         __global__ void bits(Sums *d, Bits *a) {{ nvcuda::wmma::bmma_sync(*d, *a, *a, *d); }}\n"
+    );
+    let error = compiler.compile(&source(&product), &Options::default());
+    let error = error.expect_err("no such product").to_string();
+    assert!(error.contains("bmma_sync) are not known"), "{error}");
 }
 
 #[test]

@@ -117,7 +117,7 @@ struct Capture<'a> {
 impl Capture<'_> {
     fn end(&mut self) -> Result<Option<Graph>> {
         self.open = false;
-        self.stream.end_capture(Flags(0)).map_err(Error::wrap)
+        self.stream.end_capture(Flags::NONE).map_err(Error::wrap)
     }
 }
 

@@ -60,26 +60,64 @@ pub enum CUstreamCaptureMode {
     CU_STREAM_CAPTURE_MODE_RELAXED = 2,
 }
 
-/// How a graph is made launchable: a sum of flags, 0 for none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct CUgraphInstantiate_flags(pub u32);
+/// Flags that programs add up, each sum a value: so that `as u64` gives its number, as of C's enumeration.
+macro_rules! flags {
+    ($(#[$doc:meta])* $name:ident: $($(#[$of_one:meta])* $flag:ident = $number:literal;)*) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+        #[repr(u32)]
+        pub enum $name {
+            $($(#[$of_one])* $flag = $number,)*
+        }
 
-impl CUgraphInstantiate_flags {
-    /// Free what a launch allocated before the next launch.
-    pub const CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH: Self = Self(1);
-    /// Upload right away.
-    pub const CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD: Self = Self(2);
-    /// Launchable from the device.
-    pub const CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH: Self = Self(4);
-    /// Use the nodes' priorities.
-    pub const CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY: Self = Self(8);
+        impl $name {
+            const ALL: &[Self] = &[$(Self::$flag,)*];
+        }
+
+        impl std::ops::BitOr for $name {
+            type Output = Self;
+            fn bitor(self, other: Self) -> Self {
+                Self::ALL[(self as u32 | other as u32) as usize]
+            }
+        }
+    };
 }
-
-impl std::ops::BitOr for CUgraphInstantiate_flags {
-    type Output = Self;
-    fn bitor(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
+flags! {
+    /// How a graph is made launchable: a sum of flags, the default none.
+    CUgraphInstantiate_flags:
+    /// None.
+    #[default]
+    NONE = 0;
+    /// Free what a launch allocated before the next launch.
+    CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH = 1;
+    /// Upload right away.
+    CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD = 2;
+    #[doc(hidden)]
+    FLAGS_3 = 3;
+    /// Launchable from the device.
+    CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH = 4;
+    #[doc(hidden)]
+    FLAGS_5 = 5;
+    #[doc(hidden)]
+    FLAGS_6 = 6;
+    #[doc(hidden)]
+    FLAGS_7 = 7;
+    /// Use the nodes' priorities.
+    CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY = 8;
+    #[doc(hidden)]
+    FLAGS_9 = 9;
+    #[doc(hidden)]
+    FLAGS_10 = 10;
+    #[doc(hidden)]
+    FLAGS_11 = 11;
+    #[doc(hidden)]
+    FLAGS_12 = 12;
+    #[doc(hidden)]
+    FLAGS_13 = 13;
+    #[doc(hidden)]
+    FLAGS_14 = 14;
+    #[doc(hidden)]
+    FLAGS_15 = 15;
 }
 
 macro_rules! attributes {

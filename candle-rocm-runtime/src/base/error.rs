@@ -3,9 +3,11 @@
 //! An [`Error`] says what was being done (which kernel, which grid, how many bytes), what HIP answered
 //! (its name and its text), and, on the emulator, the fault that ended the launch.
 
+use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::base::cuda_names::CUresult;
 use crate::base::hip::types::{hipError_t, HIP_ERROR_NOT_READY, HIP_ERROR_OUT_OF_MEMORY};
@@ -49,10 +51,54 @@ struct Inner {
     c_message: OnceLock<CString>,
 }
 
-/// What went wrong, in one sentence that can be shown to a user. Cheap to clone. Its first field is CUDA's number for it, as
+/// What went wrong, in one sentence that can be shown to a user. Cheap to clone. `error.0` is CUDA's number for it, as
 /// programs read it from cudarc's error.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Error(pub CUresult, Arc<Inner>);
+pub enum Error {
+    /// CUDA's number alone, for programs that match `DriverError(number)`: what [`CUresult::result`] makes of states, such
+    /// as work that is not finished and peers that are reached already.
+    DriverError(CUresult),
+    /// Everything else, with a sentence.
+    Described(Described),
+}
+
+/// A number with what is known of it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Described {
+    number: Number,
+    inner: Arc<Inner>,
+}
+
+/// CUDA's number of an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Number(pub CUresult);
+
+impl Deref for Error {
+    type Target = Number;
+
+    fn deref(&self) -> &Number {
+        match self {
+            // SAFETY: a `Number` is laid out as its one field.
+            Self::DriverError(number) => unsafe { &*std::ptr::from_ref(number).cast() },
+            Self::Described(described) => &described.number,
+        }
+    }
+}
+
+/// What is known of a number alone.
+fn alone(number: CUresult) -> &'static Inner {
+    // A few, each made once.
+    static ALL: Mutex<BTreeMap<CUresult, &Inner>> = Mutex::new(BTreeMap::new());
+    let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+    all.entry(number).or_insert_with(|| {
+        Box::leak(Box::new(Inner {
+            kind: ErrorKind::Hip(number as u32),
+            message: format!("{number:?}"),
+            c_message: OnceLock::new(),
+        }))
+    })
+}
 
 impl ErrorKind {
     /// CUDA's number for it.
@@ -81,7 +127,17 @@ impl Error {
             message: message.into(),
             c_message: OnceLock::new(),
         };
-        Self(number, Arc::new(inner))
+        Self::Described(Described {
+            number: Number(number),
+            inner: Arc::new(inner),
+        })
+    }
+
+    fn inner(&self) -> &Inner {
+        match self {
+            Self::DriverError(number) => alone(*number),
+            Self::Described(described) => &described.inner,
+        }
     }
 
     /// Shorthand for [`ErrorKind::InvalidArgument`].
@@ -113,22 +169,22 @@ impl Error {
     /// None; cudarc's has some.
     pub fn error_string(&self) -> Result<&CStr> {
         let text = || CString::new(self.message().replace('\0', " ")).unwrap_or_default();
-        Ok(self.1.c_message.get_or_init(text))
+        Ok(self.inner().c_message.get_or_init(text))
     }
 
     /// What kind of failure this is.
     pub fn kind(&self) -> &ErrorKind {
-        &self.1.kind
+        &self.inner().kind
     }
 
     /// The text, without the type's name around it.
     pub fn message(&self) -> &str {
-        &self.1.message
+        &self.inner().message
     }
 
     /// The HIP code behind this error, if a HIP function returned one.
     pub fn hip_code(&self) -> Option<hipError_t> {
-        match self.1.kind {
+        match self.inner().kind {
             ErrorKind::Hip(code) => Some(code),
             _ => None,
         }
@@ -141,24 +197,33 @@ impl Error {
 
     /// True if the device ran out of memory.
     pub fn is_out_of_memory(&self) -> bool {
-        self.1.kind == ErrorKind::OutOfMemory || self.hip_code() == Some(HIP_ERROR_OUT_OF_MEMORY)
+        self.inner().kind == ErrorKind::OutOfMemory
+            || self.hip_code() == Some(HIP_ERROR_OUT_OF_MEMORY)
     }
 
     /// The same error with what was being done put before it.
     pub fn context(&self, what: impl fmt::Display) -> Self {
-        Self::new(self.1.kind.clone(), format!("{what}: {}", self.1.message))
+        Self::new(
+            self.inner().kind.clone(),
+            format!("{what}: {}", self.inner().message),
+        )
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.1.message)
+        f.write_str(&self.inner().message)
     }
 }
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Error({:?}: {})", self.1.kind, self.1.message)
+        write!(
+            f,
+            "Error({:?}: {})",
+            self.inner().kind,
+            self.inner().message
+        )
     }
 }
 

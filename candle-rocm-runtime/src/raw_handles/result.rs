@@ -275,7 +275,7 @@ pub mod graph {
     results! {
         /// Makes a graph launchable.
         fn instantiate(graph: CUgraph, flags: CUgraphInstantiate_flags)
-            -> CUgraphExec, null_mut() => graphs::cuGraphInstantiateWithFlags, (graph, flags.0.into());
+            -> CUgraphExec, null_mut() => graphs::cuGraphInstantiateWithFlags, (graph, flags as u64);
         /// Gives a launchable graph up.
         fn exec_destroy(graph_exec: CUgraphExec) => graphs::cuGraphExecDestroy, (graph_exec);
         /// Gives a graph up.

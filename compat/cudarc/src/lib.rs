@@ -7,8 +7,8 @@ mod absent;
 
 /// The driver API: contexts, streams, memory, kernels, graphs.
 pub mod driver {
+    pub use self::named::DriverError;
     pub use candle_rocm_runtime::context::Context as CudaContext;
-    pub use candle_rocm_runtime::error::Error as DriverError;
     pub use candle_rocm_runtime::event::Event as CudaEvent;
     pub use candle_rocm_runtime::graph::Graph as CudaGraph;
     pub use candle_rocm_runtime::module::{Function as CudaFunction, Module as CudaModule};
@@ -19,6 +19,15 @@ pub mod driver {
         LaunchArgs, LaunchConfig, PinnedHostSlice, PushKernelArg, SyncOnDrop, ValidAsZeroBits,
         View as CudaView, ViewMut as CudaViewMut,
     };
+
+    /// The error as a type, and the pattern `DriverError(number)`, which is one of its variants: of one name, as a
+    /// variant that comes by `*` leaves the type's name to the alias.
+    mod named {
+        pub use candle_rocm_runtime::error::Error::*;
+
+        /// What went wrong: CUDA's number, and a sentence.
+        pub type DriverError = candle_rocm_runtime::error::Error;
+    }
 
     /// cudarc's safe layer, whose items it also exports one level up.
     pub mod safe {

@@ -163,6 +163,25 @@ fn handles_and_addresses() {
 }
 
 #[test]
+fn errors_by_number() {
+    let is_not_ready = |ended: Result<()>| match ended {
+        Err(DriverError(sys::CUresult::CUDA_ERROR_NOT_READY)) => true,
+        Ok(()) | Err(result::DriverError(_)) => false,
+        Err(described) => described.0 == sys::CUresult::CUDA_ERROR_NOT_READY,
+    };
+    assert!(is_not_ready(sys::CUresult::CUDA_ERROR_NOT_READY.result()));
+    assert!(!is_not_ready(sys::CUresult::CUDA_SUCCESS.result()));
+    assert!(!is_not_ready(
+        sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY.result()
+    ));
+    let error = DriverError(sys::CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+    assert_eq!(error.0 as u32, 704);
+    assert_eq!(error.to_string(), "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED");
+    assert_eq!(error.clone(), error);
+    assert!(!error.is_out_of_memory());
+}
+
+#[test]
 fn collectives() {
     use cudarc::nccl::result::{NcclError, NcclStatus};
     use cudarc::nccl::{result, sys, Comm, Group, Id, ReduceOp};

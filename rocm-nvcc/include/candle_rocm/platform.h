@@ -13,6 +13,10 @@
 #ifndef __NVCC__
 #define __NVCC__ 1
 #endif
+// As clang says of itself where it compiles CUDA: source then leaves out what only nvcc understands.
+#ifndef __CUDA__
+#define __CUDA__ 1
+#endif
 #define __CUDACC_VER_MAJOR__ 12
 #define __CUDACC_VER_MINOR__ 8
 #define __CUDACC_VER_BUILD__ 0

@@ -5,6 +5,9 @@
 #include "candle_rocm/matrix.h"
 
 namespace candle_rocm {
+// Stands for a statement of PTX that is not known: an error in the kernels that use it, as to NVIDIA's assembler.
+template <int statement> __host__ __device__ void unknown_ptx() __attribute__((error("PTX that is not known")));
+
 namespace ptx {
 
 typedef _Float16 f16;

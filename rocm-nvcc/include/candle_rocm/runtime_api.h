@@ -45,7 +45,8 @@ enum cudaMemcpyKind {
 };
 enum cudaFuncAttribute {
     cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
-    cudaFuncAttributePreferredSharedMemoryCarveout = 9
+    cudaFuncAttributePreferredSharedMemoryCarveout = 9,
+    cudaFuncAttributeNonPortableClusterSizeAllowed = 15
 };
 enum cudaFuncCache {
     cudaFuncCachePreferNone,
@@ -96,11 +97,16 @@ struct cudaFuncAttributes {
 enum cudaLaunchAttributeID {
     cudaLaunchAttributeIgnore = 0,
     cudaLaunchAttributeCooperative = 2,
+    cudaLaunchAttributeClusterDimension = 4,
     cudaLaunchAttributeProgrammaticStreamSerialization = 6,
-    cudaLaunchAttributePriority = 8
+    cudaLaunchAttributePriority = 8,
+    cudaLaunchAttributePreferredClusterDimension = 11
 };
 union cudaLaunchAttributeValue {
     int cooperative, priority, programmaticStreamSerializationAllowed;
+    struct {
+        unsigned int x, y, z;
+    } clusterDim, preferredClusterDim;
 };
 struct cudaLaunchAttribute {
     cudaLaunchAttributeID id;
@@ -113,6 +119,12 @@ struct cudaLaunchConfig_t {
     cudaLaunchAttribute *attrs;
     unsigned int numAttrs;
 };
+enum cudaDriverEntryPointQueryResult {
+    cudaDriverEntryPointSuccess = 0,
+    cudaDriverEntryPointSymbolNotFound = 1,
+    cudaDriverEntryPointVersionNotSufficent = 2
+};
+#define cudaEnableDefault 0
 #define cudaStreamDefault 0
 #define cudaStreamNonBlocking 1
 #define cudaStreamLegacy ((cudaStream_t)1)
@@ -173,6 +185,13 @@ cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **a
 cudaError_t cudaLaunchCooperativeKernel(const void *kernel, dim3 grid, dim3 block, void **arguments, size_t shared,
                                         cudaStream_t stream);
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *kernel, int threads, size_t shared);
+}
+// The driver's functions are called from Rust: C++ finds none by name.
+static inline cudaError_t cudaGetDriverEntryPoint(const char *, void **function, unsigned long long,
+                                                  cudaDriverEntryPointQueryResult *result = nullptr) {
+    *function = nullptr;
+    if (result) *result = cudaDriverEntryPointSymbolNotFound;
+    return cudaErrorSymbolNotFound;
 }
 template <class T> static inline cudaError_t cudaMalloc(T **pointer, size_t bytes) {
     return cudaMalloc((void **)pointer, bytes);
@@ -246,21 +265,33 @@ template <class T> struct as_it_is {
     typedef T type;
 };
 } // namespace candle_rocm
-// Arguments become what the kernel takes. Of attributes, a cooperative launch is one; the others allow more overlap or
-// another priority, and change no result.
-template <class... P>
-static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(P...),
-                                             typename candle_rocm::as_it_is<P>::type... arguments) {
-    void *all[] = {(void *)&arguments..., nullptr};
+// Of attributes, a cooperative launch is one, and a cluster of several blocks is an error; the others allow more overlap
+// or another priority, and change no result.
+static inline cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *kernel, void **arguments) {
     bool cooperative = false;
     for (unsigned int i = 0; i < config->numAttrs; i++) {
         const cudaLaunchAttribute &attribute = config->attrs[i];
         if (attribute.id == cudaLaunchAttributeCooperative) cooperative = attribute.val.cooperative != 0;
+        if (attribute.id == cudaLaunchAttributeClusterDimension) {
+            const auto &cluster = attribute.val.clusterDim;
+            if (cluster.x * cluster.y * cluster.z > 1) return cudaErrorNotSupported;
+        }
     }
     dim3 grid = config->gridDim, block = config->blockDim;
-    const void *address = (const void *)kernel;
-    if (cooperative) {
-        return cudaLaunchCooperativeKernel(address, grid, block, all, config->dynamicSmemBytes, config->stream);
-    }
-    return cudaLaunchKernel(address, grid, block, all, config->dynamicSmemBytes, config->stream);
+    size_t shared = config->dynamicSmemBytes;
+    if (cooperative) return cudaLaunchCooperativeKernel(kernel, grid, block, arguments, shared, config->stream);
+    return cudaLaunchKernel(kernel, grid, block, arguments, shared, config->stream);
+}
+// Arguments become what the kernel takes.
+template <class... P>
+static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(P...),
+                                             typename candle_rocm::as_it_is<P>::type... arguments) {
+    void *all[] = {(void *)&arguments..., nullptr};
+    return cudaLaunchKernelExC(config, (const void *)kernel, all);
+}
+// No AMD GPU has clusters.
+template <class K>
+static inline cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, K *, const cudaLaunchConfig_t *) {
+    *clusters = 0;
+    return cudaErrorNotSupported;
 }

@@ -11,16 +11,20 @@ mod table;
 mod translate;
 mod unknown;
 
-pub use source::rewrite;
+pub use source::{rewrite, Rewritten};
 pub use unknown::Unknown;
 
 #[cfg(test)]
 mod tests {
-    use super::{rewrite, Unknown};
+    use super::Unknown;
 
     /// A file as the preprocessor hands it on.
     fn file(text: &str) -> String {
         format!("# 1 \"kernel.cu\"\n# 1 \"/usr/include/x.h\" 1 3\nint f() __asm__(\"g\");\nasm(\"rdtsc;\");\n# 2 \"kernel.cu\" 2\n{text}")
+    }
+
+    fn rewrite(text: &str) -> Result<Option<String>, Vec<Unknown>> {
+        super::rewrite(text).known()
     }
 
     #[test]
@@ -88,6 +92,25 @@ mod tests {
                 ),
             ])
         );
+    }
+
+    #[test]
+    fn unknown_ones_are_errors_where_they_are_used() {
+        let text = file(
+            "asm(\"bra a;\");\nasm(\"mov.u32 %0, 1;\" : \"=r\"(x));\nasm(\"bra b;\"); int y;\n",
+        );
+        let rewritten = super::rewrite(&text);
+        assert!(!rewritten.is_known());
+        let code = rewritten.code.as_deref().expect("changed");
+        let (_, after) = code
+            .split_once("::candle_rocm::unknown_ptx<1>()")
+            .expect("the second");
+        assert_eq!(after, "\n# 4 \"kernel.cu\"\n; int y;\n");
+        let used =
+            rewritten.used("error: call to 'void candle_rocm::unknown_ptx<1>()' declared with");
+        assert_eq!(used.len(), 1);
+        assert_eq!((used[0].line, used[0].instruction.as_str()), (4, "bra b"));
+        assert_eq!(rewritten.used("no such"), []);
     }
 
     #[test]

@@ -2,17 +2,54 @@
 
 use super::parentheses::closing;
 use super::statement::{self, Statement};
-use super::translate::translate;
+use super::translate::{translate, Wrong};
 use super::unknown::Unknown;
 
 /// A flag of a line marker: the file is the system's, or one of our headers, and has no PTX in it.
 const SYSTEM_HEADER: &str = "3";
 
-/// `text`, as the preprocessor wrote it, with each `asm` of a user's file rewritten; `None` where there is none.
-///
-/// # Errors
-/// All PTX in it that is not known.
-pub fn rewrite(text: &str) -> Result<Option<String>, Vec<Unknown>> {
+/// Source in which PTX was looked for.
+#[derive(Debug, Default, PartialEq)]
+pub struct Rewritten {
+    /// The source with C++ in place of each `asm` of a user's file; `None` where there is none.
+    pub code: Option<String>,
+    /// What is not known of each statement that stands there as a call of `candle_rocm::unknown_ptx`, which does not
+    /// compile where it is used. The call has the statement's place in this list.
+    unknown: Vec<Vec<Unknown>>,
+}
+
+impl Rewritten {
+    /// What is not known in the statements that the compiler's messages name: those that a kernel uses.
+    pub fn used(&self, log: &str) -> Vec<Unknown> {
+        let named = |index: &usize| log.contains(&call(*index));
+        let used = (0..self.unknown.len()).filter(named);
+        used.flat_map(|index| self.unknown[index].clone()).collect()
+    }
+
+    /// Whether all PTX is known.
+    pub fn is_known(&self) -> bool {
+        self.unknown.is_empty()
+    }
+
+    /// The code, where it must be known whether or not it is used.
+    ///
+    /// # Errors
+    /// All PTX in it that is not known.
+    pub fn known(self) -> Result<Option<String>, Vec<Unknown>> {
+        match self.unknown.is_empty() {
+            true => Ok(self.code),
+            false => Err(self.unknown.into_iter().flatten().collect()),
+        }
+    }
+}
+
+/// What stands in place of a statement that is not known; the compiler's messages name it so.
+fn call(index: usize) -> String {
+    format!("candle_rocm::unknown_ptx<{index}>()")
+}
+
+/// `text`, as the preprocessor wrote it, with each `asm` of a user's file rewritten.
+pub fn rewrite(text: &str) -> Rewritten {
     let mut scanner = Scanner {
         text,
         at: 0,
@@ -25,39 +62,29 @@ pub fn rewrite(text: &str) -> Result<Option<String>, Vec<Unknown>> {
     let mut copied = 0;
     let mut unknown = Vec::new();
     while let Some(found) = scanner.next_asm() {
-        match found.statement.and_then(|statement| {
-            translate(&statement).map_err(|wrong| {
-                wrong
-                    .into_iter()
-                    .map(|wrong| (wrong.instruction, wrong.reason))
-                    .collect()
-            })
-        }) {
-            Ok(code) => {
-                rewritten += &text[copied..found.begin];
-                rewritten += &code;
-                // The statement's own lines are gone.
-                rewritten += &format!("\n# {} {:?}\n", scanner.line, scanner.file);
-                copied = scanner.at;
-            }
-            Err(wrong) => {
-                unknown.extend(wrong.into_iter().map(|(instruction, reason)| Unknown {
-                    file: found.file.clone(),
-                    line: found.line,
-                    instruction,
-                    reason,
-                }));
-            }
-        }
+        let translated = found.statement.and_then(|statement| {
+            let of_one = |one: Wrong| (one.instruction, one.reason);
+            translate(&statement).map_err(|wrong| wrong.into_iter().map(of_one).collect())
+        });
+        let code = translated.unwrap_or_else(|wrong: Vec<(String, String)>| {
+            let (file, line) = (&found.file, found.line);
+            let of_one = wrong.into_iter().map(|(instruction, reason)| Unknown {
+                file: file.clone(),
+                line,
+                instruction,
+                reason,
+            });
+            unknown.push(of_one.collect());
+            format!("::{}", call(unknown.len() - 1))
+        });
+        rewritten += &text[copied..found.begin];
+        rewritten += &code;
+        // The statement's own lines are gone.
+        rewritten += &format!("\n# {} {:?}\n", scanner.line, scanner.file);
+        copied = scanner.at;
     }
-    if !unknown.is_empty() {
-        return Err(unknown);
-    }
-    if copied == 0 {
-        return Ok(None);
-    }
-    rewritten += &text[copied..];
-    Ok(Some(rewritten))
+    let code = (copied > 0).then(|| rewritten + &text[copied..]);
+    Rewritten { code, unknown }
 }
 
 /// A statement that was found; or in words what is wrong with it.

@@ -1,5 +1,6 @@
 // __half, __nv_bfloat16, their pairs, 8-bit floats, functions.
 #include "program.cuh"
+#include <cuComplex.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
@@ -77,6 +78,17 @@ PROGRAM(float_functions) {
     float x = (float)(in[0] % 4096) / 512.0f + 0.125f;
     out[0] = __float_as_uint(__expf(-x)), out[1] = __float_as_uint(tanhf(x)), out[2] = __float_as_uint(erff(x));
     out[3] = __float_as_uint(rsqrtf(x));
+}
+PROGRAM(complex_numbers) {
+    // Their parts are small whole numbers, so that sums and products are exact.
+    cuFloatComplex a = make_cuFloatComplex((float)(in[0] % 64), -(float)(in[1] % 64));
+    cuDoubleComplex b = make_cuDoubleComplex((double)(in[2] % 64) + 1, (double)(in[3] % 64));
+    cuFloatComplex narrow = cuComplexDoubleToFloat(b);
+    cuFloatComplex sum = cuCfmaf(a, narrow, cuConjf(cuCsubf(cuCaddf(a, a), narrow)));
+    cuDoubleComplex quotient = cuCdiv(cuCmul(cuComplexFloatToDouble(a), b), b);
+    out[0] = __float_as_uint(cuCrealf(sum)), out[1] = __float_as_uint(cuCimagf(sum));
+    out[2] = __float_as_uint((float)(cuCreal(quotient) - 2 * cuCimag(quotient)));
+    out[3] = __float_as_uint(cuCabsf(a));
 }
 PROGRAM(fp8_e4m3) {
     __nv_fp8_e4m3 x(__uint_as_float(in[0]));

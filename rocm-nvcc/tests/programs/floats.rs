@@ -273,6 +273,16 @@ pub const PROGRAMS: &[Program] = &[
         }),
     ),
     (
+        "complex_numbers",
+        Near(1e-6, |w| {
+            let [a, b, c, d] = w.map(|word| f64::from(word % 64));
+            let (b, c) = (-b, c + 1.0);
+            let real = a * c - b * d + (2.0 * a - c);
+            let imaginary = a * d + b * c - (2.0 * b - d);
+            [real, imaginary, a - 2.0 * b, a.hypot(b)]
+        }),
+    ),
+    (
         "fp8_e4m3",
         Thread(|w| {
             let value = |bits: u32| match bits & 0x7f {

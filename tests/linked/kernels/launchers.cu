@@ -42,6 +42,18 @@ extern "C" int launch_add(float *x, int count, cudaStream_t stream) {
     add<<<(count + 63) / 64, 64, 0, stream>>>(x, count);
     return cudaGetLastError();
 }
+// Blocks in clusters of so many.
+extern "C" int launch_add_in_clusters(float *x, int count, unsigned cluster, cudaStream_t stream) {
+    cudaLaunchAttribute attribute;
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim.x = cluster;
+    attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(2 * ((count + 127) / 128)), config.blockDim = dim3(64), config.stream = stream;
+    config.attrs = &attribute, config.numAttrs = 1;
+    void *arguments[] = {&x, &count};
+    return cudaLaunchKernelExC(&config, (const void *)add, arguments);
+}
 extern "C" int launch_reverse(float *x, int count, int shared, cudaStream_t stream) {
     cudaError_t error = cudaFuncSetAttribute(reverse, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
     if (error != cudaSuccess) return error;

@@ -24,6 +24,13 @@ extern "C" {
     ) -> c_int;
     /// Adds 1.
     pub fn launch_add(x: *mut c_void, count: c_int, stream: *mut c_void) -> c_int;
+    /// The same, by blocks in clusters of so many.
+    pub fn launch_add_in_clusters(
+        x: *mut c_void,
+        count: c_int,
+        cluster: u32,
+        stream: *mut c_void,
+    ) -> c_int;
     /// Adds 100.
     pub fn launch_add_hundred(x: *mut c_void, count: c_int, stream: *mut c_void) -> c_int;
     /// Reverses up to 256 floats, in so many bytes of dynamic shared memory.

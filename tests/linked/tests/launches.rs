@@ -103,6 +103,25 @@ fn dynamic_shared_memory_and_its_limit() -> Result<()> {
 }
 
 #[test]
+#[cfg_attr(feature = "nvidia", ignore = "some of NVIDIA's GPUs have clusters")]
+fn blocks_in_clusters_are_not_there() -> Result<()> {
+    let device = device();
+    let x = numbers(100, &device);
+    let add = |cluster| {
+        // SAFETY: 100 floats, and a stream of the device.
+        launch::<f32>(&x, |x, stream| unsafe {
+            launch_add_in_clusters(x, 100, cluster, stream)
+        })
+    };
+    assert_eq!(add(1), 0);
+    let not_supported = 801;
+    assert_eq!(add(2), not_supported);
+    let expected: Vec<f32> = (1..101u8).map(f32::from).collect();
+    assert_eq!(x.to_vec1::<f32>()?, expected);
+    Ok(())
+}
+
+#[test]
 #[cfg_attr(
     feature = "nvidia",
     ignore = "NVIDIA's CUDA runtime, which launches there, tells us nothing"

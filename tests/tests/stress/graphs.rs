@@ -52,7 +52,7 @@ fn a_chain_of_kernels_is_replayed_with_changed_inputs() -> Result<()> {
         last = next;
     }
     let graph = stream
-        .end_capture(Flags(0))?
+        .end_capture(Flags::NONE)?
         .context("the capture is empty")?;
     for replay in 0..replays {
         patterns.fill(&stream, &mut input, replay as u32)?;
@@ -118,7 +118,7 @@ fn capture(device: &Device, block: &Block, input: &Tensor) -> Result<(Graph, Ten
     let stream = gpu.cuda_stream();
     stream.begin_capture(Mode::CU_STREAM_CAPTURE_MODE_RELAXED)?;
     let output = block.forward(input);
-    let graph = stream.end_capture(Flags(0));
+    let graph = stream.end_capture(Flags::NONE);
     let output = output.context("while capturing")?;
     Ok((graph?.context("the capture is empty")?, output))
 }
