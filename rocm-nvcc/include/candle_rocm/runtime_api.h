@@ -265,8 +265,8 @@ template <class T> struct as_it_is {
     typedef T type;
 };
 } // namespace candle_rocm
-// Of attributes, a cooperative launch is one, and a cluster of several blocks is an error; the others allow more overlap
-// or another priority, and change no result.
+// Of attributes, a cooperative launch is one, and a cluster of several blocks is an error; the others allow more
+// overlap or another priority, and change no result.
 static inline cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *kernel, void **arguments) {
     bool cooperative = false;
     for (unsigned int i = 0; i < config->numAttrs; i++) {
