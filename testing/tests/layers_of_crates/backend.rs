@@ -41,6 +41,7 @@ pub const LAYERS: &[Layer<'static>] = &[
         &["ops::kv_cache::append", "ops::kv_cache::checks"],
     ),
     ("operators", &["ops"]),
+    ("gradients over ranks", &["communication::gradients"]),
     ("optimisers", &["optim"]),
     ("attention to caches", &["ops::kv_cache::attend"]),
     ("steps", &["ops::kv_cache::step"]),
