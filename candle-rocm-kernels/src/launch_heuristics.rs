@@ -461,8 +461,8 @@ fn any_grid(asked: Grid, elements: u32, row: Row, gpu: Gpu) -> Grid {
     };
     // Threads that have many vectors each drift apart, over more of memory than its pages serve well.
     let vectors = match elements {
-        1 => 0,
-        _ => threads * row.element_bytes / 16,
+        4.. => threads * row.element_bytes / 16,
+        _ => 0,
     };
     let of_few = vectors.div_ceil(u64::from(THREADS * VECTORS_PER_THREAD));
     let most = gpu.most().max(of_few).min(MOST_OF_LINE);
@@ -558,7 +558,7 @@ mod tests {
         assert_eq!(plan(6400), asked(1600, 256));
         assert_eq!(plan(1 << 18), asked(1 << 16, 256));
         assert_eq!(plan(u32::MAX), asked(u32::MAX / 256, 256));
-        // Single elements, not vectors.
+        // Single elements.
         let gather = LaunchHeuristic::of("indexing", "gather_u32_f32");
         let grid = gather.plan(asked(1 << 18, 1024), row_of((0, 4)), GPU);
         assert_eq!(grid, asked(1600, 256));

@@ -74,7 +74,7 @@ fn errors_have_the_sources_lines() {
     let error = error.unwrap_err().to_string();
     assert!(error.contains("mine.cu:2:12: error:"), "{error}");
     let error =
-        compile_text("__device__ void f() {\n\n    asm(\"wgmma.fence.sync.aligned;\");\n}\n");
+        compile_text("__global__ void f() {\n\n    asm(\"wgmma.fence.sync.aligned;\");\n}\n");
     let error = error.unwrap_err().to_string();
     assert!(
         error.contains("default_program:3: PTX `wgmma.fence.sync.aligned`"),

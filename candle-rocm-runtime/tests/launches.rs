@@ -133,8 +133,6 @@ fn a_grid_that_wrapped_around_is_made_from_the_count() {
             let columns = 1024u32;
             // Every row is copied from this one.
             let row = stream.clone_htod(&vec![7u8; columns as usize]).unwrap();
-            // A vector of 16 bytes for each work-item of the largest grid.
-            let period = u64::from(context.info().compute_units) * 16 * 256 * 16;
             for count in [1u64 << 32, (1 << 32) + 1024, 1 << 33] {
                 let rows = (count / u64::from(columns)) as u32;
                 // SAFETY: every bit pattern is a number.
@@ -144,6 +142,9 @@ fn a_grid_that_wrapped_around_is_made_from_the_count() {
                 launch.arg(&0u32).arg(&columns);
                 // SAFETY: the kernel's arguments; a row is read, and there is room for the copy's elements.
                 unsafe { launch.launch(LaunchConfig::for_num_elems(count as u32)) }.unwrap();
+                // A vector of 16 bytes for each work-item of the grid, of which each has four.
+                let workgroups = count.div_ceil(4 * 256 * 16);
+                let period = workgroups * 256 * 16;
                 // Where the first workgroup begins anew, and where the last one ends.
                 let place = ((count - 1) / period * period) as usize;
                 for place in [0, place - 256, place] {

@@ -19,8 +19,10 @@ const EMULATOR: [(&str, &str); 3] = [
     ("ROCM_EMU_MEMORY", "40G"),
     ("CANDLE_ROCM_POOL", "0"),
 ];
-/// Work-items of the largest grid, for each compute unit (`geometry.rs`).
+/// Work-items of the largest grid of kernels that take single elements, for each compute unit (`launch_heuristics.rs`).
 const THREADS_PER_UNIT: usize = 16 * 256;
+/// Vectors that a work-item of an elementwise kernel has.
+const VECTORS: usize = 4;
 /// Elements of a vector of 16 bytes at most.
 const WIDEST: usize = 16;
 /// A GPU with less memory is left out.
@@ -76,6 +78,13 @@ fn period(device: &Device) -> Result<usize> {
     Ok(units * THREADS_PER_UNIT * WIDEST)
 }
 
+/// The same of an elementwise kernel, whose grid grows with the elements.
+fn elementwise_period(device: &Device, count: usize) -> Result<usize> {
+    let workgroup = 256 * WIDEST;
+    let workgroups = count.div_ceil(VECTORS * workgroup);
+    Ok(period(device)?.max(workgroups * workgroup))
+}
+
 /// The elements from `first` on.
 fn part(tensor: &Tensor, first: usize, count: usize) -> Result<Vec<u8>> {
     let flat = tensor.flatten_all()?;
@@ -88,10 +97,16 @@ fn part(tensor: &Tensor, first: usize, count: usize) -> Result<Vec<u8>> {
     Ok(part.to_vec1()?)
 }
 
+/// The tensor's elements are this one, where the first and the last workgroup of an elementwise kernel write them.
+fn ensure_all_are(what: &str, tensor: &Tensor, value: u8) -> Result<()> {
+    let period = elementwise_period(tensor.device(), tensor.elem_count())?;
+    ensure_are(what, tensor, value, period)
+}
+
 /// The tensor's elements are this one, where the first and the last workgroup write them: the first, and those around
 /// whole periods before and after 2^32 elements and at the end.
-fn ensure_all_are(what: &str, tensor: &Tensor, value: u8) -> Result<()> {
-    let (count, period) = (tensor.elem_count(), period(tensor.device())?);
+fn ensure_are(what: &str, tensor: &Tensor, value: u8, period: usize) -> Result<()> {
+    let count = tensor.elem_count();
     let whole = [
         (1usize << 31) / period,
         (1 << 32) / period,
@@ -131,7 +146,8 @@ fn fills() {
         ensure_all_are("ones", &Tensor::ones(count, DType::U8, device)?, 1)?;
         let turned = zeros((1024, count / 1024), DType::U8, device)?.t()?;
         turned.one_set()?;
-        for place in [0, (count - 1) / period(device)? * period(device)?] {
+        let period = elementwise_period(device, count)?;
+        for place in [0, (count - 1) / period * period] {
             // The first of a row of 1024, whose rows are the memory's columns.
             let found = part(&turned.t()?, place / 1024, 1)?;
             ensure!(found == [1], "element {place} of a transposed tensor");
@@ -206,17 +222,15 @@ fn indexing() {
 fn pooling_and_upsampling() {
     for_each_count("pooling_and_upsampling", |device, count| {
         let images = |side: usize| repeated(6, (1, count / 1024, side, side), device);
-        ensure_all_are("max_pool2d", &images(64)?.max_pool2d(2)?, 6)?;
-        ensure_all_are("avg_pool2d", &images(64)?.avg_pool2d(2)?, 6)?;
-        ensure_all_are(
-            "upsample_nearest2d",
-            &images(16)?.upsample_nearest2d(32, 32)?,
-            6,
-        )?;
+        let period = period(device)?;
+        ensure_are("max_pool2d", &images(64)?.max_pool2d(2)?, 6, period)?;
+        ensure_are("avg_pool2d", &images(64)?.avg_pool2d(2)?, 6, period)?;
+        let upsampled = images(16)?.upsample_nearest2d(32, 32)?;
+        ensure_are("upsample_nearest2d", &upsampled, 6, period)?;
         let images = images(32)?.transpose(0, 1)?;
         let weights = Tensor::ones((1, 1, 1, 1), DType::U8, device)?;
         let found = images.conv_transpose2d(&weights, 0, 0, 1, 1)?;
-        ensure_all_are("conv_transpose2d", &found, 6)
+        ensure_are("conv_transpose2d", &found, 6, period)
     });
 }
 
@@ -224,13 +238,11 @@ fn pooling_and_upsampling() {
 fn reductions() {
     for_each_count("reductions", |device, count| {
         let pairs = repeated(3, (count, 2), device)?;
-        ensure_all_are("sums of two", &pairs.sum(D::Minus1)?, 6)?;
-        ensure_all_are("the largest of two", &pairs.max(D::Minus1)?, 3)?;
-        ensure_all_are(
-            "the largest of one",
-            &pairs.narrow(1, 0, 1)?.max(D::Minus1)?,
-            3,
-        )?;
+        let period = period(device)?;
+        ensure_are("sums of two", &pairs.sum(D::Minus1)?, 6, period)?;
+        ensure_are("the largest of two", &pairs.max(D::Minus1)?, 3, period)?;
+        let largest = pairs.narrow(1, 0, 1)?.max(D::Minus1)?;
+        ensure_are("the largest of one", &largest, 3, period)?;
         // So many elements make fewer outputs.
         let rows = repeated(1, (count / 64, 64), device)?;
         ensure!(part(&rows.sum(D::Minus1)?, 0, 1)? == [64], "a sum of 64");

@@ -3,8 +3,9 @@
 use candle_core::backprop::GradStore;
 use candle_core::{bail, DType, Device, Result, Tensor, Var};
 use candle_nn::VarMap;
+use candle_rocm_runtime::communication::ReduceOp;
 
-use super::{Rank, ReduceOp};
+use super::rank::Rank;
 use crate::ops;
 
 /// Bytes of a bucket, unless others are asked for. Gradients of as many and more travel by themselves.

@@ -10,7 +10,7 @@ pub const LAYERS: &[Layer<'static>] = &[
         "tensors and launches",
         &["ops::operands", "ops::node", "ops::launch"],
     ),
-    ("what ranks exchange", &["communication"]),
+    ("what ranks exchange", &["communication::rank"]),
     ("operators of rows", &["ops::norm", "ops::softmax"]),
     ("what is asked of attention", &["ops::attention::call"]),
     (
@@ -42,6 +42,7 @@ pub const LAYERS: &[Layer<'static>] = &[
     ),
     ("operators", &["ops"]),
     ("gradients over ranks", &["communication::gradients"]),
+    ("communication", &["communication"]),
     ("optimisers", &["optim"]),
     ("attention to caches", &["ops::kv_cache::attend"]),
     ("steps", &["ops::kv_cache::step"]),

@@ -1,6 +1,4 @@
-//! What the ranks of a program exchange of tensors: each rank is a GPU, in a thread or a process of its own.
-//!
-//! Over AMD's RCCL, or collectives of our own, as `CANDLE_ROCM_COMM` says (docs/user/communication.md).
+//! A GPU among several, and what it exchanges of tensors.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,13 +10,9 @@ use candle_core::{
 use candle_rocm_runtime::communication::{Comm, NcclType};
 use candle_rocm_runtime::{DeviceRepr, Stream};
 
+use candle_rocm_runtime::communication::{Id, ReduceOp};
+
 use crate::ops::node::plain;
-
-mod gradients;
-
-pub use gradients::Gradients;
-
-pub use candle_rocm_runtime::communication::{Id, ReduceOp};
 
 /// One of several GPUs that compute one thing.
 ///
