@@ -7,10 +7,8 @@ use candle_core::cuda_backend::CudaDType;
 use candle_core::{
     bail, CudaDevice, CudaStorage, DType, Device, Error, Result, Shape, Storage, Tensor,
 };
-use candle_rocm_runtime::communication::{Comm, NcclType};
+use candle_rocm_runtime::communication::{Comm, Id, NcclType, ReduceOp};
 use candle_rocm_runtime::{DeviceRepr, Stream};
-
-use candle_rocm_runtime::communication::{Id, ReduceOp};
 
 use crate::ops::node::plain;
 
