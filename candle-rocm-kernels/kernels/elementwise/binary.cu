@@ -5,14 +5,14 @@
 // How these are launched: launch_heuristics.rs says what the words mean.
 #define LAUNCHES(X, EVERY) EVERY(AnyGrid, 4, Sizes, 0)
 
-// Outcomes of a comparison. A NaN is none of the first three to anything.
-enum Outcome : uint32_t { LESS = 1, EQUAL = 2, GREATER = 4, UNORDERED = 8 };
+// Of which of these a comparison is true, or untrue: a NaN is none of the first three to anything.
+enum Outcome : uint32_t { LESS = 1, EQUAL = 2, GREATER = 4, NOT = 8 };
 
 // These stand once for several that hosts launch, told apart by an argument behind those that hosts pass. X(hosts'
-// name, name here, arguments that hosts pass, argument): the outcomes of which the comparison is true.
+// name, name here, arguments that hosts pass, argument): outcomes.
 #define TOLD_APART(X)     \
     X(eq, compare, 6, 2)  \
-    X(ne, compare, 6, 13) \
+    X(ne, compare, 6, 10) \
     X(lt, compare, 6, 1)  \
     X(le, compare, 6, 3)  \
     X(gt, compare, 6, 4)  \
@@ -52,13 +52,13 @@ struct IntegerQuotient : Partial {
 template <class T> using Divide = typename conditional<is_float<T>::value, FloatQuotient, IntegerQuotient>::type;
 
 struct Compare {
-    uint32_t outcomes; // of which it is true
+    bool less, equal, greater, is_not;
+    __device__ __forceinline__ explicit Compare(uint32_t outcomes)
+        : less(outcomes & LESS), equal(outcomes & EQUAL), greater(outcomes & GREATER), is_not(outcomes & NOT) {}
+    // Without branches.
     template <class T> __device__ __forceinline__ uint8_t operator()(T lhs, T rhs) const {
         compute_t<T> x = upcast(lhs), y = upcast(rhs);
-        // Without branches.
-        uint32_t outcome = (x < y ? LESS : 0u) | (x == y ? EQUAL : 0u) | (x > y ? GREATER : 0u);
-        if constexpr (is_float<T>::value) outcome |= (x != x) | (y != y) ? UNORDERED : 0u;
-        return (outcomes & outcome) != 0 ? 1 : 0;
+        return (((x < y) & less) | ((x == y) & equal) | ((x > y) & greater)) ^ is_not;
     }
 };
 
@@ -70,7 +70,7 @@ struct Compare {
 #define COMPARISONS(NAME, T)                                                                                        \
     ENTRY compare_##NAME(size_t numel, size_t num_dims, const size_t *__restrict__ info, const T *__restrict__ lhs, \
                          const T *__restrict__ rhs, uint8_t *__restrict__ out, uint32_t outcomes) {                 \
-        map(numel, num_dims, info, Compare{outcomes}, out, lhs, rhs);                                               \
+        map(numel, num_dims, info, Compare(outcomes), out, lhs, rhs);                                               \
     }
 #define ALL_BINARY(NAME, T)            \
     BINARY(badd, Add, NAME, T)         \
