@@ -269,8 +269,9 @@ impl LaunchHeuristic {
             }
         );
         Ok(match count {
-            // More than fill any GPU.
-            Some(count) if count > MOST_COUNTED => Grid::line(MOST_COUNTED, THREADS),
+            Some(count) if count > MOST_COUNTED => {
+                Grid::line(count.div_ceil(THREADS.into()), THREADS)
+            }
             Some(count) if count > 0 && shares => {
                 Grid::line(count.div_ceil(THREADS.into()), THREADS)
             }
