@@ -75,7 +75,7 @@ impl Rank {
     /// As [`Rank::join`], with a stream for the rank's calls beside `device`'s: what does not wait for a call's result runs at
     /// once with it. A call waits for what it is given, and work that is given its result waits for the call, by events; from
     /// now on the device notes one for each use of a tensor, which costs the host time. It is for training
-    /// ([`Gradients`]); steps that make such calls are not captured.
+    /// ([`Gradients`](super::Gradients)); steps that make such calls are not captured.
     ///
     /// # Errors
     /// As [`Rank::join`]; the device's tensors note no events (`disable_event_tracking`).
