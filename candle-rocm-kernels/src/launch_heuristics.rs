@@ -269,10 +269,7 @@ impl LaunchHeuristic {
             }
         );
         Ok(match count {
-            Some(count) if count > MOST_COUNTED => {
-                Grid::line(count.div_ceil(THREADS.into()), THREADS)
-            }
-            Some(count) if count > 0 && shares => {
+            Some(count) if count > MOST_COUNTED || (count > 0 && shares) => {
                 Grid::line(count.div_ceil(THREADS.into()), THREADS)
             }
             Some(count) if count > 0 && asked.workgroups[0] == 0 => {

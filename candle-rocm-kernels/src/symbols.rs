@@ -41,9 +41,8 @@ pub struct LastArgument {
 /// that no kernel has stay as they are.
 pub fn symbol<'a>(module: &str, kernel: &'a str) -> Cow<'a, str> {
     let own = Cow::Borrowed(kernel);
-    if let Some((_, _, name, _, _)) = told_apart(module, kernel) {
-        let (_, dtype) = kernel.rsplit_once('_').unwrap_or((kernel, ""));
-        return format!("{name}_{dtype}").into();
+    if let Some((name, element, _)) = told_apart(module, kernel) {
+        return format!("{name}_{element}").into();
     }
     let name = untyped(kernel);
     let has_it = |(of, moves): &(&str, &[&str])| *of == module && moves.contains(&name);
@@ -71,21 +70,20 @@ pub fn symbol<'a>(module: &str, kernel: &'a str) -> Cow<'a, str> {
 
 /// The argument behind those that hosts pass to `kernel` of `module`, if it takes one: 2 behind 8 for `gather_u32_bf16`.
 pub fn last_argument(module: &str, kernel: &str) -> Option<LastArgument> {
-    let by_function = told_apart(module, kernel);
-    let by_function = by_function.map(|&(_, _, _, given, value)| LastArgument { given, value });
-    by_function.or_else(|| of_index(module, kernel))
+    match told_apart(module, kernel) {
+        Some((_, _, argument)) => Some(argument),
+        None => of_index(module, kernel),
+    }
 }
 
-/// The row of a kernel that an argument tells apart, by the name that hosts call it.
-fn told_apart(
-    module: &str,
-    kernel: &str,
-) -> Option<&'static (&'static str, &'static str, &'static str, usize, u32)> {
-    let (name, element) = kernel.rsplit_once('_')?;
+/// Of a kernel that an argument tells apart: its name in the code object without a type, its element and that argument.
+fn told_apart<'a>(module: &str, kernel: &'a str) -> Option<(&'static str, &'a str, LastArgument)> {
+    let (hosts, element) = kernel.rsplit_once('_')?;
     dtypes::find(element)?;
-    TOLD_APART
-        .iter()
-        .find(|(of, hosts, ..)| (*of, *hosts) == (module, name))
+    let of_kernel =
+        |(of, name, ..): &&(&str, &str, &str, usize, u32)| (*of, *name) == (module, hosts);
+    let &(_, _, name, given, value) = TOLD_APART.iter().find(of_kernel)?;
+    Some((name, element, LastArgument { given, value }))
 }
 
 /// The type of indices as an argument.
