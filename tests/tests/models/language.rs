@@ -56,6 +56,27 @@ fn read(maker: &Maker, mut forward: impl FnMut(&Tensor) -> Result<Tensor>) -> Re
     Ok(vec![forward(&maker.tokens(0, 7)?)?])
 }
 
+/// A model of RWKV, which keeps a state from one token to the next.
+macro_rules! recurrent {
+    ($module:ident) => {
+        Case::new(stringify!($module), |maker| {
+            let shape = json!({
+                "vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 2, "attention_hidden_size": 64,
+                "num_attention_heads": 8, "head_size": 8, "intermediate_size": null, "layer_norm_epsilon": 1e-5,
+                "rescale_every": 6,
+            });
+            let config = config(&shape, json!({}))?;
+            let model = $module::Model::new(&config, maker.weights())?;
+            let mut state = $module::State::new(1, &config, &maker.device)?;
+            let mut found = Vec::new();
+            for n in 0..3 {
+                found.push(model.forward(&maker.tokens(n, 1)?, &mut state)?);
+            }
+            Ok(found)
+        })
+    };
+}
+
 /// In any type.
 pub const ALIKE: &[Case] = decoders! {
     mistral: Model {"head_dim": null}
@@ -186,36 +207,8 @@ pub const DECODERS: &[Case] = &[
         let next = model.forward(&maker.tokens(8, 1)?.squeeze(0)?, &mut state)?;
         Ok(vec![prompt, next])
     }),
-    Case::new("rwkv_v5", |maker| {
-        let shape = json!({
-            "vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 2, "attention_hidden_size": 64,
-            "num_attention_heads": 8, "head_size": 8, "intermediate_size": null, "layer_norm_epsilon": 1e-5,
-            "rescale_every": 6,
-        });
-        let config = config(&shape, json!({}))?;
-        let model = rwkv_v5::Model::new(&config, maker.weights())?;
-        let mut state = rwkv_v5::State::new(1, &config, &maker.device)?;
-        let mut found = Vec::new();
-        for n in 0..3 {
-            found.push(model.forward(&maker.tokens(n, 1)?, &mut state)?);
-        }
-        Ok(found)
-    }),
-    Case::new("rwkv_v6", |maker| {
-        let shape = json!({
-            "vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 2, "attention_hidden_size": 64,
-            "num_attention_heads": 8, "head_size": 8, "intermediate_size": null, "layer_norm_epsilon": 1e-5,
-            "rescale_every": 6,
-        });
-        let config = config(&shape, json!({}))?;
-        let model = rwkv_v6::Model::new(&config, maker.weights())?;
-        let mut state = rwkv_v6::State::new(1, &config, &maker.device)?;
-        let mut found = Vec::new();
-        for n in 0..3 {
-            found.push(model.forward(&maker.tokens(n, 1)?, &mut state)?);
-        }
-        Ok(found)
-    }),
+    recurrent!(rwkv_v5),
+    recurrent!(rwkv_v6),
     Case::new("bigcode", |maker| {
         let config = bigcode::Config {
             vocab_size: 96,
