@@ -1,7 +1,8 @@
 //! Rows are sorted by the kernels of module `radix_sort`, also where Candle launches its own, [`RadixSort`] by name.
 //!
 //! The kernels know elements by their bits: `<BITS>` below is 8, 16, 32 or 64, and [`SortedDtype`] says what the bits are.
-//! Rows of at most `short_columns` elements take one launch of `radix_rows_<BITS>`. Longer ones take, for each digit of
+//! Rows of at most `short_columns` elements take one launch of `radix_rows_<BITS>`, few of them of `radix_rank_<BITS>`,
+//! which compares each element with each other one ([`RankedRows`]). Longer ones take, for each digit of
 //! [`DIGIT_BITS`] bits from the lowest on, a launch of `radix_count_<BITS>`, which counts each tile's elements of each digit,
 //! of [`SCAN_TILES`], of [`SCAN_CHUNKS`] where a row has several chunks of tiles, and of `radix_move_<BITS>`, which moves
 //! keys and columns to where they belong. All sorts are stable.
@@ -55,6 +56,9 @@ pub struct SortedDtype {
     /// Sorts short rows: elements, numbers of the columns or null, columns written, elements written, rows (u32), columns (u32), columns kept (u32),
     /// work-items of a row (u32), infinity (u64), order (u32).
     pub rows: &'static str,
+    /// Ranks the elements of few short rows: elements, numbers of the columns or null, columns written, elements written,
+    /// columns (u32), columns kept (u32), workgroups of a row (u32), order (u32), infinity (u64).
+    pub rank: &'static str,
     /// Counts a tile's digits: elements or keys, counts, columns (u32), shift (u32), infinity (u64), order (u32).
     pub count: &'static str,
     /// Moves a tile: elements or keys, their columns, keys written, columns written, elements written, elements, counts,
@@ -68,14 +72,15 @@ pub struct SortedDtype {
     pub take: &'static str,
 }
 
-/// Kernels by the bits of an element: rows, count, move, select, take.
-const KERNELS: [(u32, [&str; 5]); 4] = {
+/// Kernels by the bits of an element: rows, rank, count, move, select, take.
+const KERNELS: [(u32, [&str; 6]); 4] = {
     macro_rules! kernels {
         ($($bits:literal)*) => {
             [$((
                 $bits,
                 [
                     concat!("radix_rows_", $bits),
+                    concat!("radix_rank_", $bits),
                     concat!("radix_count_", $bits),
                     concat!("radix_move_", $bits),
                     concat!("radix_select_", $bits),
@@ -105,7 +110,7 @@ impl SortedDtype {
     pub fn of(dtype: &str, ascending: bool) -> Option<Self> {
         let found = dtypes::find(dtype)?;
         let bits = 8 * found.bytes as u32;
-        let (_, [rows, count, moved, select, take]) =
+        let (_, [rows, rank, count, moved, select, take]) =
             *KERNELS.iter().find(|(of, _)| *of == bits)?;
         let (kind, infinity) = match (found.kind, dtype) {
             (Kind::Integer, _) if dtype.starts_with('u') => (0, 0),
@@ -122,6 +127,7 @@ impl SortedDtype {
             infinity,
             order: kind | if ascending { 0 } else { DESCENDING },
             rows,
+            rank,
             count,
             moved,
             select,
@@ -197,6 +203,47 @@ impl ShortRows {
             together,
             lds_bytes: together * dtype.row_lds_bytes(columns, threads, wavefront),
         }
+    }
+}
+
+/// How few short rows are launched, whose elements are ranked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RankedRows {
+    /// Work-items of a workgroup, each of which ranks an element.
+    pub threads: u32,
+    /// Workgroups that share a row.
+    pub parts: u32,
+    /// LDS bytes of a workgroup.
+    pub lds_bytes: u32,
+}
+
+impl RankedRows {
+    /// Comparisons for a compute unit beyond which a sort by digits is faster: some 7 us, where a radix sort's passes take
+    /// 20 to 30 however few rows there are (`compare --filter '^argsort'` on an H200).
+    const MOST_COMPARISONS: u64 = 1 << 19;
+    /// Workgroups for a compute unit beyond which rows fill the GPU by themselves.
+    const MOST_WORKGROUPS: u64 = 8;
+    /// Work-items of a workgroup.
+    const THREADS: u32 = 128;
+    /// The keys in LDS are as many as a multiple of this, which every size of keys is read by.
+    const PADDED: u32 = 32;
+
+    /// That of so many rows of so many columns, no more than [`SortedDtype::short_columns`], on so many compute units;
+    /// `None` where there are too many to compare each with each.
+    pub fn of(dtype: &SortedDtype, rows: u32, columns: u32, compute_units: u32) -> Option<Self> {
+        let (units, of_rows, of_row) = (
+            u64::from(compute_units.max(1)),
+            u64::from(rows),
+            u64::from(columns),
+        );
+        let parts = columns.div_ceil(Self::THREADS).max(1);
+        let is_few = of_rows * of_row * of_row <= units * Self::MOST_COMPARISONS
+            && of_rows * u64::from(parts) <= units * Self::MOST_WORKGROUPS;
+        is_few.then(|| Self {
+            threads: Self::THREADS,
+            parts,
+            lds_bytes: columns.next_multiple_of(Self::PADDED) * dtype.bits / 8,
+        })
     }
 }
 
@@ -322,6 +369,18 @@ mod tests {
                 assert_eq!(of(513).threads, 2 * wavefront);
             }
         }
+    }
+
+    #[test]
+    fn few_short_rows_are_ranked() {
+        let sort = SortedDtype::of("f64", true).unwrap();
+        let of = |rows, columns| RankedRows::of(&sort, rows, columns, 132);
+        let parts = |rows, columns| of(rows, columns).map(|plan| plan.parts);
+        assert_eq!([parts(1, 1), parts(64, 1024)], [Some(1), Some(8)]);
+        assert_eq!([parts(1056, 100), parts(1057, 100)], [Some(1), None]);
+        assert_eq!([parts(4, 4096), parts(5, 4096)], [Some(32), None]);
+        assert_eq!(of(1, 4096).map(|plan| plan.lds_bytes), Some(32 << 10));
+        assert_eq!(of(1, 33).map(|plan| plan.lds_bytes), Some(64 * 8));
     }
 
     #[test]

@@ -361,6 +361,7 @@ static CONTRACT: &[Family] = &[
         BITS,
         "ppppiiiini",
     ),
+    family(&kernels::RADIX_SORT, &["radix_rank_{t}"], BITS, "ppppiiiin"),
     family(&kernels::RADIX_SORT, &["radix_count_{t}"], BITS, "ppiini"),
     family(
         &kernels::RADIX_SORT,

@@ -2,6 +2,9 @@
 #pragma once
 #include "portable/portable.cuh"
 
+// The LDS of rows that fit a workgroup.
+extern __shared__ char sort_lds[] __attribute__((aligned(16)));
+
 // What elements are, as bits of a number that the host gives (radix_sort.rs); none of them: unsigned integers.
 constexpr uint32_t SORT_SIGNED = 1, SORT_FLOATS = 2, SORT_DESCENDING = 4;
 

@@ -1,9 +1,10 @@
 // Radix sort of the rows of a contiguous matrix, whose elements are known by their bits alone: rows that fit a
 // workgroup in one launch, others by three or four launches for each digit; and the first elements in order of long
-// rows.
+// rows. Few short rows are sorted by counting.
 //
 // Equal elements stay in order, and NaNs are the largest. The host (radix_sort.rs) says what the elements are.
 #include "sort/long_rows.cuh"
+#include "sort/ranked_rows.cuh"
 #include "sort/select.cuh"
 #include "sort/short_rows.cuh"
 
@@ -13,6 +14,12 @@
                           uint32_t *__restrict__ index, U *__restrict__ values, uint32_t rows, uint32_t columns,      \
                           uint32_t kept, uint32_t threads, uint64_t infinity, uint32_t order) {                       \
         sort_rows<U>(source, names, index, values, rows, columns, kept, threads, SortKeys<U>(order, infinity));       \
+    }                                                                                                                 \
+    ENTRY __launch_bounds__(128)                                                                                      \
+        radix_rank_##BITS(const U *__restrict__ source, const uint32_t *__restrict__ names,                           \
+                          uint32_t *__restrict__ index, U *__restrict__ values, uint32_t columns, uint32_t kept,      \
+                          uint32_t parts, uint32_t order, uint64_t infinity) {                                        \
+        rank_rows<U>(source, names, index, values, columns, kept, parts, SortKeys<U>(order, infinity));               \
     }                                                                                                                 \
     ENTRY __launch_bounds__(256)                                                                                      \
         radix_count_##BITS(const U *__restrict__ source, uint32_t *__restrict__ counts, uint32_t columns,             \

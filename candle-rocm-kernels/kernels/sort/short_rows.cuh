@@ -5,8 +5,6 @@
 #include "sort/digits.cuh"
 #include "sort/keys.cuh"
 
-extern __shared__ char sort_lds[] __attribute__((aligned(16)));
-
 // What a row has in LDS (radix_sort.rs counts its bytes).
 template <class U> struct RowLds {
     LDS_MEMORY U *keys;

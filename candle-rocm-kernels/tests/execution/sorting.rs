@@ -4,8 +4,8 @@ use crate::device::{Arg, Gpu};
 use crate::elements::{for_all, from_bytes, to_bytes, Element};
 use crate::on_each_gpu;
 use candle_rocm_kernels::radix_sort::{
-    chunks, tiles, Selecting, ShortRows, SortedDtype, ORDER_OF_KEYS, SCAN_CHUNKS, SCAN_TILES,
-    THREADS, TILE,
+    chunks, tiles, RankedRows, Selecting, ShortRows, SortedDtype, ORDER_OF_KEYS, SCAN_CHUNKS,
+    SCAN_TILES, THREADS, TILE,
 };
 use candle_rocm_kernels::{RADIX_SORT, SORT};
 use candle_rocm_testing::random::Random;
@@ -141,6 +141,55 @@ fn sort_short<T: Element>(gpu: &Gpu, rows: &Rows<T>) {
     let lds = plan.lds_bytes as usize;
     let (results, _) = gpu.launch(&RADIX_SORT, dtype.rows, [1, 1, 1], block, lds, &args);
     rows.check(&from_bytes(&results[0]), &from_bytes(&results[1]), "short");
+}
+
+/// Ranks rows at `source`, whose columns go by `names`; the columns and elements kept.
+fn ranked<T: Element>(gpu: &Gpu, rows: &Rows<T>, source: Arg, names: Arg) -> (Vec<u32>, Vec<T>) {
+    // As many compute units as let any of the tests' rows be ranked.
+    const UNITS: u32 = 1 << 12;
+    let (dtype, written) = (rows.dtype(), rows.rows() * rows.kept);
+    let plan = RankedRows::of(&dtype, rows.rows() as u32, rows.columns as u32, UNITS)
+        .expect("few enough rows");
+    let args = [
+        source,
+        names,
+        Arg::output::<u32>(written),
+        Arg::output::<T>(written),
+        Arg::I(rows.columns as i32),
+        Arg::I(rows.kept as i32),
+        Arg::I(plan.parts as i32),
+        Arg::I(dtype.order as i32),
+        Arg::N(dtype.infinity as usize),
+    ];
+    let grid = [rows.rows() as u32 * plan.parts, 1, 1];
+    let (block, lds) = ([plan.threads, 1, 1], plan.lds_bytes as usize);
+    let (results, _) = gpu.launch(&RADIX_SORT, dtype.rank, grid, block, lds, &args);
+    (from_bytes(&results[0]), from_bytes(&results[1]))
+}
+
+fn rank_short<T: Element>(gpu: &Gpu, rows: &Rows<T>) {
+    let (index, values) = ranked(gpu, rows, rows.elements(), Arg::Null);
+    rows.check(&index, &values, "ranked");
+}
+
+/// Columns go by other names.
+fn rank_named<T: Element>(gpu: &Gpu, rows: &Rows<T>) {
+    let (columns, kept) = (rows.columns, rows.kept);
+    let names: Vec<u32> = (0..rows.source.len() as u32)
+        .map(|place| place * 3 + 7)
+        .collect();
+    let (found, _) = ranked(gpu, rows, rows.elements(), Arg::input(&names));
+    let sorted = expected(rows.source, columns, rows.ascending);
+    let of_row = |(row, sorted): (usize, &[u32])| {
+        let name = |&column: &u32| names[row * columns + column as usize];
+        sorted[..kept].iter().map(name).collect::<Vec<_>>()
+    };
+    let wanted: Vec<u32> = sorted
+        .chunks(columns)
+        .enumerate()
+        .flat_map(of_row)
+        .collect();
+    assert_eq!(found, wanted, "{} x {columns} {}", rows.rows(), T::NAME);
 }
 
 /// The launches of a sort of rows that fit no workgroup, as the runtime has them.
@@ -317,7 +366,23 @@ fn check_short<T: Element>(gpu: &Gpu) {
                 ascending,
             };
             sort_short(gpu, &rows);
+            rank_short(gpu, &rows);
         }
+    }
+}
+
+/// Ranks by names, of rows that end within, at and behind what a thread reads at once.
+fn check_names<T: Element>(gpu: &Gpu) {
+    for (columns, kept) in [(31, 31), (128, 9), (300, 300)] {
+        rank_named(
+            gpu,
+            &Rows {
+                source: &elements::<T>(3 * columns, 14),
+                columns,
+                kept,
+                ascending: columns != 128,
+            },
+        );
     }
 }
 
@@ -361,6 +426,13 @@ fn check_long<T: Element>(gpu: &Gpu) {
 fn short_rows_of_any_length_are_sorted() {
     on_each_gpu(|gpu| {
         for_all!(check_short, gpu);
+    });
+}
+
+#[test]
+fn ranked_columns_go_by_their_names() {
+    on_each_gpu(|gpu| {
+        for_all!(check_names, gpu);
     });
 }
 

@@ -3,8 +3,8 @@
 use std::ffi::c_void;
 
 use candle_rocm_kernels::radix_sort::{
-    chunks, counts_bytes, rows_together, tiles, RadixSort, Selecting, ShortRows, SortedDtype,
-    INDEX_BYTES, ORDER_OF_KEYS, SCAN_CHUNKS, SCAN_TILES, THREADS,
+    chunks, counts_bytes, rows_together, tiles, RadixSort, RankedRows, Selecting, ShortRows,
+    SortedDtype, INDEX_BYTES, ORDER_OF_KEYS, SCAN_CHUNKS, SCAN_TILES, THREADS,
 };
 use candle_rocm_kernels::RADIX_SORT;
 
@@ -137,6 +137,10 @@ unsafe fn sort_short(
 ) -> Result<()> {
     let info = stream.context().device().info();
     let (columns, kept) = (sort.columns as u32, sort.kept as u32);
+    if let Some(plan) = RankedRows::of(&sort.dtype, sort.rows, columns, info.compute_units) {
+        // SAFETY: the caller's promise.
+        return unsafe { rank_short(stream, module, sort, names, &plan) };
+    }
     let plan = ShortRows::of(&sort.dtype, columns, info.wavefront_size);
     let wanted = u64::from(sort.rows.div_ceil(plan.together));
     let most = u64::from(info.compute_units.max(1)) * WORKGROUPS_PER_UNIT;
@@ -162,6 +166,41 @@ unsafe fn sort_short(
     ];
     // SAFETY: the arguments are the kernel's, as `radix_sort` says, and the rest is the caller's promise.
     unsafe { give(stream, module, sort.dtype.rows, config, &mut arguments) }
+}
+
+/// Ranks the elements of few rows that fit a workgroup.
+///
+/// # Safety
+/// As [`sort_short`].
+unsafe fn rank_short(
+    stream: &Stream,
+    module: &LoadedModule,
+    sort: &SortRows,
+    names: u64,
+    plan: &RankedRows,
+) -> Result<()> {
+    let config = LaunchConfig {
+        grid_dim: (sort.rows * plan.parts, 1, 1),
+        block_dim: (plan.threads, 1, 1),
+        shared_mem_bytes: plan.lds_bytes,
+    };
+    let SortedDtype {
+        infinity, order, ..
+    } = sort.dtype;
+    let (columns, kept, parts) = (sort.columns as u32, sort.kept as u32, plan.parts);
+    let mut arguments = addresses_of![
+        sort.source,
+        names,
+        sort.index,
+        sort.values,
+        columns,
+        kept,
+        parts,
+        order,
+        infinity
+    ];
+    // SAFETY: the arguments are the kernel's, as `radix_sort` says, and the rest is the caller's promise.
+    unsafe { give(stream, module, sort.dtype.rank, config, &mut arguments) }
 }
 
 /// What the launches that move elements leave each other. Between two digits keys and columns are in the buffer of the
