@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rocm_gpus::{Architecture, CodeTarget, Gpu};
+use rocm_gpus::CodeTarget;
 use rocm_toolchain::cache::Cache;
 use rocm_toolchain::workers::{self, Outcome};
 use rocm_toolchain::{architectures, variables, Chosen, Notices, Toolchain};
@@ -446,7 +446,7 @@ impl Compiler {
         command
             .args(self.flags(&options.without_preprocessor(), Side::Device(arch)))
             .args(COMPILE);
-        command.args(code_flags(arch));
+        command.args(rocm_toolchain::compile::target_flags(arch));
         for file in bitcode {
             command
                 .args(["-Xclang", "-mlink-builtin-bitcode", "-Xclang"])
@@ -488,20 +488,6 @@ struct Compiled {
     object: Object,
     dependencies: Vec<PathBuf>,
     warnings: String,
-}
-
-/// What making code for this target is told besides.
-fn code_flags(arch: &str) -> &'static [&'static str] {
-    let vega20 = |gpu: Gpu| gpu.architecture() == Architecture::Vega20;
-    if arch.ends_with("-generic") {
-        // Older versions know none. What loads it makes it out as version 5.
-        &["-mcode-object-version=6"]
-    } else if arch.parse().is_ok_and(vega20) {
-        // As for our own kernels: a lane of a workgroup of 1024 has few registers there.
-        &["--gpu-max-threads-per-block=512"]
-    } else {
-        &[]
-    }
 }
 
 /// The compiler's error; the PTX that is not known, where it is that.

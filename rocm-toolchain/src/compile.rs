@@ -164,15 +164,23 @@ fn is_vega20(arch: &str) -> bool {
     gpu.is_ok_and(|gpu| gpu.architecture() == Architecture::Vega20)
 }
 
+/// What clang is told of one architecture besides its name, by its LLVM name: the version of a generic target's code
+/// object, or how large workgroups are where a lane has few registers.
+pub fn target_flags(arch: &str) -> &'static [&'static str] {
+    match arch {
+        _ if is_generic(arch) => GENERIC,
+        _ if is_vega20(arch) => FEW_REGISTERS,
+        _ => &[],
+    }
+}
+
 /// What clang is told besides the files, for one architecture.
 fn flags(arch: &str) -> impl Iterator<Item = &'static str> {
-    let (kind, own): (&[&str], &[&str]) = match arch {
-        _ if nvidia::is_nvidia(arch) => (NVIDIA, &[]),
-        _ if is_generic(arch) => (AMD, GENERIC),
-        _ if is_vega20(arch) => (AMD, FEW_REGISTERS),
-        _ => (AMD, &[]),
+    let kind = match nvidia::is_nvidia(arch) {
+        true => NVIDIA,
+        false => AMD,
     };
-    FLAGS.iter().chain(kind).chain(own).copied()
+    FLAGS.iter().chain(kind).chain(target_flags(arch)).copied()
 }
 
 /// A compiled, compressed code object.

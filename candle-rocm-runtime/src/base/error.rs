@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 use std::fmt;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
 
 use crate::base::cuda_names::CUresult;
 use crate::base::hip::types::{hipError_t, HIP_ERROR_NOT_READY, HIP_ERROR_OUT_OF_MEMORY};
@@ -90,7 +92,7 @@ impl Deref for Error {
 fn alone(number: CUresult) -> &'static Inner {
     // A few, each made once.
     static ALL: Mutex<BTreeMap<CUresult, &Inner>> = Mutex::new(BTreeMap::new());
-    let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut all = ALL.lock();
     all.entry(number).or_insert_with(|| {
         Box::leak(Box::new(Inner {
             kind: ErrorKind::Hip(number as u32),
