@@ -109,6 +109,9 @@ fn how(row: &Row, first: usize) -> Result<String> {
         {
             format!("loops({elements}, Count::{of}(&[{}]))", numbers.join(", "))
         }
+        ["Mapped", elements, layout] if is_number(elements) && is_number(layout) => {
+            format!("maps({elements}, {layout})")
+        }
         _ => return Err(row.strange()),
     })
 }

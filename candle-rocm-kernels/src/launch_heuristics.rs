@@ -12,6 +12,7 @@
 //! |---|---|
 //! | AnyGrid, elements, Sizes \| Words \| Shared \| Narrow, arguments... | [`LaunchHeuristic::AnyGrid`] with that [`Count`] |
 //! | AnyGrid, elements, Longest | likewise |
+//! | Mapped, elements, argument | likewise, with the count of argument 0 and that argument for its `layout` |
 //! | Outputs, total, length | [`LaunchHeuristic::Outputs`] |
 //! | Sorted, length | [`LaunchHeuristic::Sorted`] |
 //! | LoopsOverY, AsAsked | those |
@@ -35,6 +36,8 @@ pub enum LaunchHeuristic {
         elements: u32,
         /// How many elements the kernel loops over.
         count: Count,
+        /// Which of the kernel's arguments, a pointer, is null where all inputs are contiguous; `None` where they always are.
+        layout: Option<usize>,
     },
     /// A workgroup asked for is a row. With more rows to a workgroup, one of its dimensions is their number, so that
     /// workgroups of equal size have exactly the rows asked for.
@@ -87,6 +90,8 @@ pub struct Told {
     pub row: u64,
     /// Elements of the longest buffer among the arguments.
     pub longest: u64,
+    /// Inputs are not contiguous.
+    pub strided: bool,
 }
 
 /// An argument of a kernel: its number, and its bytes, 4 or 8.
@@ -116,6 +121,8 @@ pub struct Row {
     pub elements: u64,
     /// Bytes of an element.
     pub element_bytes: u64,
+    /// Inputs are not contiguous: they are read an element at a time.
+    pub strided: bool,
 }
 
 /// What [`LaunchHeuristic::plan`] must know of a GPU, and of the kernel as compiled for it.
@@ -144,6 +151,11 @@ pub const LEAST_WORKGROUP: u32 = THREADS;
 /// Workgroups of [`THREADS`] for a compute unit: twice the 2048 work-items that it holds at most, so that those that
 /// end first are replaced.
 const WORKGROUPS_PER_UNIT: u32 = 16;
+
+/// Workgroups of [`THREADS`] that a compute unit holds at once, of kernels that may have 64 registers a thread. Where these
+/// take everything in a few steps, no second generation of workgroups reads the shape anew and waits for its first loads
+/// (docs/log/2026-11-30-one-generation-of-workgroups.md).
+const RESIDENT_PER_UNIT: u32 = 4;
 
 /// Vectors of 16 bytes that a thread of an elementwise kernel has, where there are more than fill the GPU: as many as it
 /// takes in two strips. Two and eight are slower on an H200 (docs/log/2026-11-30-grids-of-large-tensors.md).
@@ -184,7 +196,19 @@ pub fn named() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 const fn loops(elements: u32, count: Count) -> LaunchHeuristic {
-    LaunchHeuristic::AnyGrid { elements, count }
+    LaunchHeuristic::AnyGrid {
+        elements,
+        count,
+        layout: None,
+    }
+}
+
+const fn maps(elements: u32, layout: usize) -> LaunchHeuristic {
+    LaunchHeuristic::AnyGrid {
+        elements,
+        count: Count::Sizes(&[0]),
+        layout: Some(layout),
+    }
 }
 
 /// Elements that a thread holds at most of a row that does not divide into vectors, if it holds a number for each
@@ -242,10 +266,18 @@ impl LaunchHeuristic {
                 (read(total, 8).checked_div(of_each), of_each)
             }
         };
+        let strided = match self {
+            Self::AnyGrid {
+                layout: Some(layout),
+                ..
+            } => read(layout, 8) != 0,
+            _ => false,
+        };
         Told {
             count,
             row,
             longest,
+            strided,
         }
     }
 
@@ -290,6 +322,7 @@ impl LaunchHeuristic {
             count,
             row,
             longest,
+            ..
         } = told;
         let rows = longest.checked_div(row).unwrap_or(0);
         let groups = u64::from(asked.workgroups[0]);
@@ -439,6 +472,11 @@ impl Gpu {
         1 << self.largest_workgroup.max(LEAST_WORKGROUP).ilog2()
     }
 
+    /// Workgroups of [`THREADS`] that it holds at once.
+    fn resident(self) -> u64 {
+        u64::from(self.compute_units.max(1)) * u64::from(RESIDENT_PER_UNIT)
+    }
+
     /// Workgroups of [`THREADS`] beyond which more are of no use.
     fn most(self) -> u64 {
         u64::from(self.compute_units.max(1)) * u64::from(WORKGROUPS_PER_UNIT)
@@ -452,19 +490,41 @@ fn any_grid(asked: Grid, elements: u32, row: Row, gpu: Gpu) -> Grid {
     let threads = u64::from(asked.workgroups[0]) * u64::from(asked.threads[0]);
     // An element a thread as long as a workgroup for each compute unit is enough for that.
     let singly = threads.div_ceil(u64::from(THREADS));
-    let workgroups = if singly <= u64::from(gpu.compute_units) {
-        singly
-    } else {
-        threads.div_ceil(u64::from(THREADS * elements))
-    };
-    // Threads that have many vectors each drift apart, over more of memory than its pages serve well.
+    let spread = threads.div_ceil(u64::from(THREADS * elements));
     let vectors = match elements {
         4.. => threads * row.element_bytes / 16,
         _ => 0,
     };
-    let of_few = vectors.div_ceil(u64::from(THREADS * VECTORS_PER_THREAD));
-    let most = gpu.most().max(of_few).min(MOST_OF_LINE);
-    Grid::line(workgroups.min(most), THREADS)
+    let workgroups = if singly <= u64::from(gpu.compute_units) {
+        singly
+    } else if vectors == 0 || row.strided {
+        let of_few = vectors.div_ceil(u64::from(THREADS * VECTORS_PER_THREAD));
+        spread.min(gpu.most().max(of_few))
+    } else {
+        of_vectors(vectors, spread, gpu)
+    };
+    Grid::line(workgroups.min(MOST_OF_LINE), THREADS)
+}
+
+/// Workgroups that take so many vectors, of which `spread` would take a few elements a thread.
+fn of_vectors(vectors: u64, spread: u64, gpu: Gpu) -> u64 {
+    let of_one = vectors.div_ceil(THREADS.into());
+    let resident = gpu.resident();
+    if of_one <= resident {
+        return of_one.max(spread.min(gpu.compute_units.into()));
+    }
+    // A strip of two for each thread, or as many strips as there are for the workgroups that are there at once.
+    let of_strip = of_one.div_ceil(2);
+    if of_strip <= resident {
+        return of_strip;
+    }
+    // Threads that have many vectors each drift apart, over more of memory than its pages serve well.
+    let of_few = of_one.div_ceil(VECTORS_PER_THREAD.into());
+    if of_few <= gpu.most() {
+        resident
+    } else {
+        of_few
+    }
 }
 
 fn outputs(asked: Grid, row: Row, gpu: Gpu) -> Grid {
@@ -480,11 +540,12 @@ fn outputs(asked: Grid, row: Row, gpu: Gpu) -> Grid {
         let threads = row.threads(4, THREADS).min(threads).min(gpu.threads());
         return Grid::line(count.into(), threads);
     }
-    let elements = u64::from(count) * u64::from(threads);
-    Grid::line(
-        elements.div_ceil(4 * u64::from(THREADS)).min(gpu.most()),
-        THREADS,
-    )
+    // Four vectors a thread, or four elements as long as few workgroups take them.
+    let four = |loads: u64| (u64::from(count) * loads).div_ceil(4 * u64::from(THREADS));
+    let of_elements = four(threads.into());
+    let few = of_elements.min(2 * u64::from(gpu.compute_units));
+    let workgroups = four(row.loads()).max(few).min(of_elements);
+    Grid::line(workgroups.min(gpu.resident()), THREADS)
 }
 
 /// As many rows to a workgroup as leave enough workgroups, and divide their number.
@@ -541,6 +602,7 @@ mod tests {
         Row {
             elements,
             element_bytes,
+            strided: false,
         }
     }
 
@@ -553,9 +615,21 @@ mod tests {
         assert_eq!(plan(1), asked(4, 256));
         assert_eq!(plan(25), asked(100, 256));
         assert_eq!(plan(300), asked(300, 256));
-        assert_eq!(plan(6400), asked(1600, 256));
+        // Two vectors a thread, then those workgroups alone that are there at once.
+        assert_eq!(plan(700), asked(350, 256));
+        assert_eq!([plan(900), plan(6400)], [asked(400, 256); 2]);
         assert_eq!(plan(1 << 18), asked(1 << 16, 256));
         assert_eq!(plan(u32::MAX), asked(u32::MAX / 256, 256));
+        // A tensor that is read an element at a time.
+        let strided = Row {
+            strided: true,
+            ..row_of((0, 4))
+        };
+        let unary = LaunchHeuristic::of("unary", "uexp_f32");
+        assert_eq!(
+            unary.plan(asked(6400, 1024), strided, GPU),
+            asked(1600, 256)
+        );
         // Single elements.
         let gather = LaunchHeuristic::of("indexing", "gather_u32_f32");
         let grid = gather.plan(asked(1 << 18, 1024), row_of((0, 4)), GPU);
@@ -635,10 +709,22 @@ mod tests {
             _ => vec![count],
         };
         heuristic.told(count, |parameter| {
+            if heuristic.layout() == Some(parameter.number) {
+                return 0;
+            }
             let wanted = (parameter.number, parameter.bytes);
             let place = parameters.iter().position(|given| *given == wanted);
             values[place.unwrap_or_else(|| panic!("{parameter:?} says nothing of the count"))]
         })
+    }
+
+    impl LaunchHeuristic {
+        fn layout(self) -> Option<usize> {
+            match self {
+                Self::AnyGrid { layout, .. } => layout,
+                _ => None,
+            }
+        }
     }
 
     /// The grid that Candle asks for.
@@ -696,13 +782,13 @@ mod tests {
             for of_each in [1, 2, 64, 1000] {
                 assert_eq!(
                     meant(outputs, of_each),
-                    Ok(asked(1600, 256)),
+                    Ok(asked(400, 256)),
                     "{outputs} {of_each}"
                 );
             }
         }
         // 1024 work-items for each of 5,000,000 are more than 32 bits count, and fewer are launched.
-        assert_eq!(meant(5_000_000, 1024), Ok(asked(1600, 256)));
+        assert_eq!(meant(5_000_000, 1024), Ok(asked(400, 256)));
         assert_eq!(meant(0, 0), Ok(asked(0, 1)));
         for of_each in [1 << 32, (1 << 32) + 1024, 1 << 33] {
             let reason = meant(2, of_each).unwrap_err();

@@ -128,6 +128,7 @@ mod tests {
             let row = Row {
                 elements,
                 element_bytes,
+                strided: false,
             };
             splits(rows, row, compute_units, false)
         };
@@ -151,6 +152,7 @@ mod tests {
             let row = Row {
                 elements,
                 element_bytes: 4,
+                strided: false,
             };
             splits(rows, row, 96, true)
         };

@@ -119,6 +119,7 @@ pub fn plan(target: Target, name: &str, weights: u64, columns: u32) -> Planned {
     let row = Row {
         elements: columns.into(),
         element_bytes: launch_heuristics::element_bytes(name),
+        strided: false,
     };
     let plan = LaunchHeuristic::of(REDUCE.name(), name).plan(grid, row, gpu(target));
     Planned {
@@ -327,6 +328,7 @@ fn prepare_elements(
     let row = Row {
         elements: 0,
         element_bytes: launch_heuristics::element_bytes(kernel.name),
+        strided: false,
     };
     let plan = heuristic.plan(asked, row, gpu(device.target));
     let bytes = count * kernel.bytes;

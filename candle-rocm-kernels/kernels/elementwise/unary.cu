@@ -5,7 +5,7 @@
 #include "elementwise/power.cuh"
 
 // How these are launched: launch_heuristics.rs says what the words mean.
-#define LAUNCHES(X, EVERY) EVERY(AnyGrid, 4, Sizes, 0)
+#define LAUNCHES(X, EVERY) EVERY(Mapped, 4, 2)
 
 // These stand once for each size of element.
 #define MOVES(X) X(ucopy)

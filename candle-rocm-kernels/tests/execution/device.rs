@@ -143,7 +143,10 @@ impl Gpu {
         let told = heuristic.told(0, |parameter| match &args[parameter.number] {
             Arg::N(value) => *value as u64,
             Arg::I(value) => *value as u64,
-            _ => panic!("{name} has no number at {parameter:?}"),
+            Arg::Null => 0,
+            Arg::F(_) | Arg::D(_) => panic!("{name} has no number at {parameter:?}"),
+            // A buffer has an address, whatever it will be.
+            _ => 1,
         });
         let asked = heuristic
             .meant(asked, told)
@@ -151,6 +154,7 @@ impl Gpu {
         let row = Row {
             elements: told.row,
             element_bytes: launch_heuristics::element_bytes(name),
+            strided: told.strided,
         };
         let plan = heuristic.plan(asked, row, gpu);
         (plan.workgroups, plan.threads)

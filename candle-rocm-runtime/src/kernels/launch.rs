@@ -314,6 +314,7 @@ impl<'a> LaunchArgs<'a> {
         Row {
             elements: told.row,
             element_bytes: self.function.loaded.element_bytes,
+            strided: told.strided,
         }
     }
 
