@@ -877,8 +877,16 @@ fn geometries_read_arguments_of_their_kernels() {
                     read.borrow_mut().push(parameter);
                     1
                 });
+                let layout = match heuristic {
+                    LaunchHeuristic::AnyGrid { layout, .. } => layout,
+                    _ => None,
+                };
                 for parameter in read.into_inner() {
-                    let expected = ("by_value".to_string(), parameter.bytes as u64);
+                    let kind = match layout == Some(parameter.number) {
+                        true => "global_buffer",
+                        false => "by_value",
+                    };
+                    let expected = (kind.to_string(), parameter.bytes as u64);
                     let found = kernel.arguments.get(parameter.number);
                     assert_eq!(found, Some(&expected), "{name} for {arch}: {parameter:?}");
                 }
