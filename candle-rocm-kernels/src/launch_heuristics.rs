@@ -379,7 +379,13 @@ impl LaunchHeuristic {
                     ..asked
                 }
             }
-            Self::AnyGrid { elements, .. } => any_grid(asked, elements, row, gpu),
+            Self::AnyGrid {
+                elements, count, ..
+            } => {
+                // Each vector of rows between pitches has a place of its own to find.
+                let strided = row.strided || matches!(count, Count::Words(_));
+                any_grid(asked, elements, Row { strided, ..row }, gpu)
+            }
             Self::Rows { axis, held, .. } => match self.rows(asked) {
                 Some(count) => rows(count, axis, row, held, gpu),
                 None => asked,
@@ -511,7 +517,7 @@ fn of_vectors(vectors: u64, spread: u64, gpu: Gpu) -> u64 {
     let of_one = vectors.div_ceil(THREADS.into());
     let resident = gpu.resident();
     if of_one <= resident {
-        return of_one.max(spread.min(gpu.compute_units.into()));
+        return of_one.max(spread.min(2 * u64::from(gpu.compute_units)));
     }
     // A strip of two for each thread, or as many strips as there are for the workgroups that are there at once.
     let of_strip = of_one.div_ceil(2);
@@ -629,6 +635,17 @@ mod tests {
         assert_eq!(
             unary.plan(asked(6400, 1024), strided, GPU),
             asked(1600, 256)
+        );
+        let copies = LaunchHeuristic::of("fill", "copy2d_f32");
+        assert_eq!(
+            copies.plan(asked(6400, 1024), row_of((0, 4)), GPU),
+            asked(1600, 256)
+        );
+        // A cast to a type of half the size, which is as many vectors of what it reads.
+        let cast = LaunchHeuristic::of("cast", "cast_f32_f16");
+        assert_eq!(
+            cast.plan(asked(160, 1024), row_of((0, 2)), GPU),
+            asked(160, 256)
         );
         // Single elements.
         let gather = LaunchHeuristic::of("indexing", "gather_u32_f32");
