@@ -64,10 +64,7 @@ impl Work {
     /// Whether it may wait for other work.
     fn may_wait(&self) -> bool {
         use Operation::{Graph, Kernel, StaleGraph};
-        matches!(
-            self,
-            Self::Operation(Kernel(_) | Graph(_) | StaleGraph(_))
-        )
+        matches!(self, Self::Operation(Kernel(_) | Graph(_) | StaleGraph(_)))
     }
 }
 
