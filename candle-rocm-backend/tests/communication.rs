@@ -4,8 +4,8 @@ use candle_core::{DType, Device, Result, Tensor, Var};
 use candle_nn::VarMap;
 use candle_rocm_backend::communication::{Gradients, Id, Rank};
 use candle_rocm_backend::graph::Step;
-use candle_rocm_backend::{runtime, DeviceExt as _, RuntimeKind};
-use candle_rocm_testing::process::alone;
+use candle_rocm_backend::{ops, runtime, DeviceExt as _, RuntimeKind};
+use candle_rocm_testing::process::{alone, gpus_alike, GPUS};
 
 const DTYPES: [DType; 8] = [
     DType::F16,
@@ -88,6 +88,55 @@ fn captured(rank: &Rank) -> Result<()> {
     for _ in 0..3 {
         assert!(is_same(step.run()?, &expected)?);
     }
+    Ok(())
+}
+
+/// A layer's sum, the residual and the norm: of rows that one launch takes, of more, and of a dtype without it.
+fn normed(rank: &Rank) -> Result<()> {
+    let (number, device) = (rank.number(), rank.device());
+    for (rows, columns, dtype) in [
+        (1, 256, DType::F32),
+        (3, 64, DType::F16),
+        (2, 72, DType::BF16),
+        (2, 7, DType::F32),
+        (1500, 256, DType::F32),
+        (2, 64, DType::F64),
+    ] {
+        let of = |seed: usize| numbers(seed, (rows, columns), dtype);
+        let weight = numbers(5, (1, columns), dtype)?.squeeze(0)?;
+        // Whole numbers up to 303: f16 has them, and bf16's are rounded once.
+        let sum = [of(0)?, of(1)?, of(2)?].map(|x| x.to_dtype(DType::F64));
+        let [one, other, residual] = sum;
+        let sum = ((one? + other?)? + residual?)?.to_dtype(dtype)?;
+        let part = of(number)?.to_device(&device)?;
+        let residual = of(2)?.to_device(&device)?;
+        let weight = weight.to_device(&device)?;
+        assert!(
+            is_same(&rank.sum_add(&part, &residual)?, &sum)?,
+            "{rows} x {columns}"
+        );
+        let (found, normed) = rank.sum_add_rms_norm(&part, &residual, &weight, 1e-5)?;
+        assert!(is_same(&found, &sum)?, "{rows} x {columns}, {dtype:?}");
+        let expected = ops::rms_norm(&sum.to_device(&device)?, &weight, 1e-5)?;
+        let apart = (normed.to_dtype(DType::F64)? - expected.to_dtype(DType::F64)?)?.abs()?;
+        let apart = (apart / expected.to_dtype(DType::F64)?.abs()?.maximum(1e-3)?)?;
+        // Sums of squares in another order, and a rounding to the other side.
+        let unit = [(DType::BF16, 1. / 128.), (DType::F16, 1. / 1024.)];
+        let unit = unit
+            .iter()
+            .find(|(of, _)| *of == dtype)
+            .map_or(1e-5, |it| it.1);
+        let apart = apart.flatten_all()?.max(0)?.to_scalar::<f64>()?;
+        assert!(apart <= unit, "{rows} x {columns}, {dtype:?}: {apart}");
+    }
+    let x = numbers(0, (2, 8), DType::F32)?.to_device(&device)?;
+    let weight = Tensor::ones(7, DType::F32, &device)?;
+    let error = rank.sum_add_rms_norm(&x, &x, &weight, 1e-5).unwrap_err();
+    let expected = "a norm's weight of [7], F32";
+    assert!(error.to_string().contains(expected), "{error}");
+    let half = x.to_dtype(DType::F16)?;
+    let error = rank.sum_add(&x, &half).unwrap_err().to_string();
+    assert!(error.contains("a residual of [2, 8], F16"), "{error}");
     Ok(())
 }
 
@@ -224,16 +273,16 @@ fn two_gpus_exchange_tensors() {
         }
         // 480 KB: more than both slots of a channel.
         exchange(&rank, DType::F32, (300, 400))?;
+        normed(&rank)?;
         captured(&rank)
     });
 }
 
 /// A test's body in a thread for each of two emulated GPUs, with identifiers that both know.
 fn on_two_gpus(test: &str, body: fn(&Device, usize, [Id; 6]) -> Result<()>) {
-    let arch = std::env::var("ROCM_EMU_ARCH").unwrap_or("gfx1100".into());
-    let archs = [arch.split(',').next().unwrap(); 2].join(",");
+    let gpus = gpus_alike(2);
     let variables = [
-        ("ROCM_EMU_ARCH", archs.as_str()),
+        (GPUS, gpus.as_str()),
         ("CANDLE_ROCM_COMM", "own"),
         ("CANDLE_ROCM_GRAPHS", "1"),
     ];

@@ -56,6 +56,7 @@ const NUMBERS: &[(&str, &str, &[&str])] = &[
             "ALL_REDUCE_WORKGROUPS",
             "RING_PIECES",
             "RING_PACKETS",
+            "NORMED_PIECES",
             "AREA_FLAGS",
         ],
     ),

@@ -1280,7 +1280,7 @@ fn dnn_has_every_layer_of_every_float() {
     }
 }
 
-/// Collectives: NCCL's types have reductions.
+/// Collectives: NCCL's types have reductions, and those of models' states all-reduces with a norm.
 #[test]
 fn communication_has_a_reduction_of_every_type() {
     let dtypes = [
@@ -1292,7 +1292,8 @@ fn communication_has_a_reduction_of_every_type() {
         .chain(by_boxes)
         .flat_map(|what| dtypes.map(|dtype| format!("communication_{what}_{dtype}")));
     let others = ["communication_publish", "communication_gather"].map(String::from);
-    let expected: BTreeSet<String> = reductions.chain(others).collect();
+    let norms = ["f16", "bf16", "f32"].map(|dtype| format!("communication_add_norm_{dtype}"));
+    let expected: BTreeSet<String> = reductions.chain(others).chain(norms).collect();
     let gpus = kernels::architectures().iter();
     for arch in gpus.filter(|arch| arch.starts_with("gfx")) {
         let code = kernels::COMMUNICATION
@@ -1300,12 +1301,17 @@ fn communication_has_a_reduction_of_every_type() {
             .expect("an embedded architecture");
         let found = support::kernels(&code);
         for (name, kernel) in &found {
-            let is_by_boxes = by_boxes.iter().any(|what| name.contains(what));
+            let is_norm = name.contains("add_norm");
+            let is_by_boxes = is_norm || by_boxes.iter().any(|what| name.contains(what));
             let (problem, work_items) = match is_by_boxes {
                 true => (&ALL_REDUCE_PROBLEM, 512),
                 false => (&COMMUNICATION_PROBLEM, 256),
             };
-            assert_eq!(kernel.arguments, [by_value(problem)], "{name} for {arch}");
+            // Residual, norms, weight, elements of a row, epsilon.
+            let more = if is_norm { "pppif" } else { "" };
+            let more = more.chars().map(|letter| argument(letter, 0));
+            let expected: Vec<_> = [by_value(problem)].into_iter().chain(more).collect();
+            assert_eq!(kernel.arguments, expected, "{name} for {arch}");
             assert_eq!(kernel.max_workgroup, work_items, "{name} for {arch}");
         }
         let found: BTreeSet<String> = found.into_keys().collect();

@@ -7,6 +7,7 @@ use candle_rocm_backend::profile;
 
 use crate::cache::Cache;
 use crate::linear::{Linear, State};
+use crate::ranks::Ranks;
 use crate::weights::{Layer, Weights};
 
 /// Whether all products of a model are there for vectors, and those whose results are added up have no biases.
@@ -26,9 +27,11 @@ pub(crate) fn is_possible(weights: &Weights) -> bool {
 }
 
 /// The logits, (1, vocabulary), of a `state` before the first layer, (1, hidden), at `position`: of a model that
-/// [`is_possible`]. A stage that another follows gives the state for it, (1, hidden).
+/// [`is_possible`]. A stage that another follows gives the state for it, (1, hidden); a rank the logits of its part of the
+/// vocabulary.
 pub(crate) fn forward(
     weights: &Weights,
+    ranks: &Ranks,
     state: State,
     position: &Tensor,
     cache: &Cache,
@@ -56,13 +59,8 @@ pub(crate) fn forward(
         let (keys, rotary) = (&cache.layers[n], &cache.rotary);
         let attention = keys.append_and_attend_vector(&qkv, norms, rotary, position, &scores)?;
         let (output, _) = of_vectors(&layer.output)?;
-        (x, vector) = ops::quantized_add_norm(
-            output,
-            &attention,
-            &x,
-            norm(&layer.gated_norm),
-            &cache.completion,
-        )?;
+        let gated_norm = norm(&layer.gated_norm);
+        (x, vector) = ranks.add_vector(output, &attention, &x, gated_norm, &cache.completion)?;
         let gated = match &layer.gate_up[..] {
             [both] => ops::quantized_swiglu(of_vectors(both)?.0, &vector, &cache.completion)?,
             apart => Q8_1Activations::of(&ops::swiglu_packed(&products(apart, &vector)?)?)?,
@@ -71,7 +69,7 @@ pub(crate) fn forward(
         let Some(next) = weights.norm_before(n + 1) else {
             return ops::quantized_linears(&[(down, Some(&x))], &gated);
         };
-        (x, vector) = ops::quantized_add_norm(down, &gated, &x, norm(next), &cache.completion)?;
+        (x, vector) = ranks.add_vector(down, &gated, &x, norm(next), &cache.completion)?;
     }
     match &weights.head {
         Some(head) => products(std::slice::from_ref(&head.product), &vector),

@@ -323,6 +323,12 @@ impl Linear {
         Ok(Some(product))
     }
 
+    /// Whether the product after a sum over ranks of these rows norms it in its own launch, as there are few.
+    pub(crate) fn leaves_norm(&self, rows: &Tensor) -> bool {
+        let few = rows.dims().first().is_some_and(|rows| *rows <= FEW_ROWS);
+        few && !self.is_quantised()
+    }
+
     /// Whether a sum of these rows and the product comes with the next norm.
     fn sums_with_norm(&self, x: &Tensor) -> Result<bool> {
         Ok(match &self.weight {

@@ -1,7 +1,9 @@
 //! How GPUs share a model, as far as its forward pass differs by it.
 
+use candle_core::quantized::QTensor;
 use candle_core::{bail, Result, Tensor, D};
 use candle_rocm_backend::communication::{Rank, ReduceOp};
+use candle_rocm_backend::ops::{self, CompletionCounters, Q8_1Activations, RmsNorm};
 
 use crate::linear::{Gated, Linear, Norm, State};
 use crate::parallel::Parallel;
@@ -54,11 +56,40 @@ impl Ranks {
     ) -> Result<State> {
         match self {
             Self::Parts(parallel) => {
-                let sum = parallel.sum(&product.of_gated(input)?)?;
-                State::of_sum(&state.x, &sum, next)
+                let (rank, part) = (parallel.rank(), product.of_gated(input)?);
+                match next.filter(|_| !product.leaves_norm(&part)) {
+                    Some(Norm { weight, epsilon }) => {
+                        let made = rank.sum_add_rms_norm(&part, &state.x, weight, epsilon)?;
+                        let (x, normed) = (made.0, Some(made.1));
+                        Ok(State { x, normed })
+                    }
+                    None => {
+                        let x = rank.sum_add(&part, &state.x)?;
+                        Ok(State { x, normed: None })
+                    }
+                }
             }
             Self::One | Self::Layers(_) => product.add_gated_to(&state.x, input, next),
         }
+    }
+
+    /// The state `x`, (1, hidden), and a quantised vector's product, which of parts is a sum over them; and the norm of that
+    /// as the next vector.
+    pub fn add_vector(
+        &self,
+        product: &QTensor,
+        input: &Q8_1Activations,
+        x: &Tensor,
+        next: RmsNorm,
+        completion: &CompletionCounters,
+    ) -> Result<(Tensor, Q8_1Activations)> {
+        let Self::Parts(parallel) = self else {
+            return ops::quantized_add_norm(product, input, x, next, completion);
+        };
+        let part = ops::quantized_linears(&[(product, None)], input)?;
+        let rank = parallel.rank();
+        let (x, normed) = rank.sum_add_rms_norm(&part, x, next.weight, next.epsilon)?;
+        Ok((x, Q8_1Activations::of(&normed)?))
     }
 
     /// The state after the last layer here, to who reads it next.

@@ -101,8 +101,6 @@ impl Transformer {
         };
         Ok(Self {
             ranks: Ranks::Parts(Parallel::new(rank, vocabulary)?),
-            // Its products end in sums of this rank's part.
-            chained: false,
             weights: Weights {
                 shape,
                 ..self.weights
@@ -245,7 +243,7 @@ impl Transformer {
         let (weights, ranks) = (&self.weights, &self.ranks);
         let mut state = ranks.enter(weights, &tokens.flatten_all()?)?;
         if self.chained && batch * steps == 1 {
-            let found = chained::forward(weights, state, position, cache)?;
+            let found = chained::forward(weights, ranks, state, position, cache)?;
             ranks.hand_on(&found)?;
             return Ok(found);
         }

@@ -11,7 +11,7 @@ use candle_core::{DType, Device, Result, Tensor};
 use candle_nn::VarBuilder;
 use candle_rocm_backend::communication::Rank;
 use candle_rocm_backend::{runtime, DeviceExt as _, RuntimeKind};
-use candle_rocm_testing::process::alone;
+use candle_rocm_testing::process::{alone, gpus_alike, GPUS};
 use candle_rocm_transformers::models::{
     llama, mistral, quantized_llama, quantized_qwen2, quantized_qwen3, qwen2, qwen3,
 };
@@ -272,12 +272,8 @@ fn of_ranks<T: Send>(ranks: usize, find: impl Fn(Arc<Rank>) -> T + Sync) -> Vec<
 
 /// A test's body on so many emulated GPUs.
 fn on_gpus(test: &str, gpus: usize, more: &[(&str, &str)], body: impl FnOnce()) {
-    let arch = std::env::var("ROCM_EMU_ARCH").unwrap_or("gfx1100".into());
-    let archs = vec![arch.split(',').next().unwrap(); gpus].join(",");
-    let mut variables = vec![
-        ("ROCM_EMU_ARCH", archs.as_str()),
-        ("CANDLE_ROCM_COMM", "own"),
-    ];
+    let machine = gpus_alike(gpus);
+    let mut variables = vec![(GPUS, machine.as_str()), ("CANDLE_ROCM_COMM", "own")];
     variables.extend(more);
     alone(test, &variables, || {
         runtime::select(RuntimeKind::Emulator).unwrap();

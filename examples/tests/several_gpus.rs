@@ -5,16 +5,15 @@
 
 use anyhow::{ensure, Result};
 use assert_cmd::Command;
+use candle_rocm_testing::process::{gpus_alike, GPUS};
 
 const PROMPT: [&str; 4] = ["--prompt", "Once upon a time", "--max-tokens", "8"];
 
 /// The text, and what was said beside it, on a machine of two GPUs.
 fn written(program: &str, more: &[&str]) -> Result<(bool, String, String)> {
-    let arch = std::env::var("ROCM_EMU_ARCH").unwrap_or("gfx1100".into());
-    let archs = [arch.split(',').next().unwrap_or("gfx1100"); 2].join(",");
     let output = Command::new(program)
         .env_remove("RUST_BACKTRACE")
-        .env("ROCM_EMU_ARCH", archs)
+        .env(GPUS, gpus_alike(2))
         .env("CANDLE_ROCM_RUNTIME", "emulator")
         .args(PROMPT)
         .args(["--temperature", "0"])

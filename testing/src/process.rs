@@ -15,6 +15,17 @@ pub const RUNNER: &str = "CANDLE_ROCM_TEST_RUNNER";
 /// In whose child process we are: the test's name.
 const CHILD: &str = "CANDLE_ROCM_TEST_CHILD";
 
+/// The variable that says which GPUs are emulated.
+pub const GPUS: &str = "ROCM_EMU_ARCH";
+
+/// The value of [`GPUS`] for a machine of so many GPUs alike, each as the first that the tests run on.
+pub fn gpus_alike(count: usize) -> String {
+    let all = std::env::var(GPUS).unwrap_or_default();
+    let first = all.split(',').map(str::trim).next();
+    let first = first.filter(|arch| !arch.is_empty()).unwrap_or("gfx1100");
+    vec![first; count].join(",")
+}
+
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {

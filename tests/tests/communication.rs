@@ -10,7 +10,7 @@ use candle_core::cuda_backend::cudarc::nccl::safe::{Comm, Id, NcclType, ReduceOp
 use candle_core::cuda_backend::CudaDType;
 use candle_core::{CpuStorage, CudaStorage, CustomOp1, DType, Device, Layout, Shape, Tensor};
 use candle_rocm_backend::runtime;
-use candle_rocm_testing::process::alone;
+use candle_rocm_testing::process::{alone, gpus_alike, GPUS};
 use half::{bf16, f16};
 
 /// The sum over all ranks.
@@ -106,12 +106,8 @@ fn inputs() -> Result<(Tensor, Tensor)> {
 #[test]
 fn a_product_in_parts_over_two_gpus() {
     const TEST: &str = "a_product_in_parts_over_two_gpus";
-    let arch = std::env::var("ROCM_EMU_ARCH").unwrap_or("gfx1100".into());
-    let archs = format!("{arch},{arch}");
-    let variables = [
-        ("ROCM_EMU_ARCH", archs.as_str()),
-        ("CANDLE_ROCM_COMM", "own"),
-    ];
+    let gpus = gpus_alike(2);
+    let variables = [(GPUS, gpus.as_str()), ("CANDLE_ROCM_COMM", "own")];
     alone(TEST, &variables, || {
         runtime::select(runtime::RuntimeKind::Emulator).unwrap();
         let id = Id::new().unwrap();

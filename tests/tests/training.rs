@@ -4,7 +4,7 @@ use anyhow::{ensure, Context as _, Result};
 use candle_core::{Device, Tensor};
 use candle_nn::Optimizer as _;
 use candle_rocm_backend::communication::{Gradients, Id, Rank};
-use candle_rocm_testing::process::alone;
+use candle_rocm_testing::process::{alone, gpus_alike, GPUS};
 use candle_rocm_tests::training::TinyModel;
 use candle_rocm_tests::{device, ensure_close, Tolerance};
 
@@ -134,10 +134,9 @@ fn parameters(model: &TinyModel) -> Result<Vec<Vec<f32>>> {
 /// one GPU with the whole batch.
 #[test]
 fn two_gpus_train_as_one() {
-    let arch = std::env::var("ROCM_EMU_ARCH").unwrap_or("gfx1100".into());
-    let archs = [arch.split(',').next().expect("an architecture"); 2].join(",");
+    let gpus = gpus_alike(2);
     let variables = [
-        ("ROCM_EMU_ARCH", archs.as_str()),
+        (GPUS, gpus.as_str()),
         ("CANDLE_ROCM_RUNTIME", "emulator"),
         ("CANDLE_ROCM_COMM", "own"),
     ];

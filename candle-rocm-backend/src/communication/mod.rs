@@ -2,6 +2,7 @@
 //!
 //! Over AMD's RCCL, or collectives of our own, as `CANDLE_ROCM_COMM` says (docs/user/communication.md).
 
+mod add_norm;
 mod gradients;
 mod rank;
 

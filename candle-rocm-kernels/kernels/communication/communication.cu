@@ -1,7 +1,7 @@
 // Collectives over GPUs, in steps of one rank: data to its slots, and from the ranks' slots, or their reduction.
 //
 // Each of a collective's steps is a launch on the rank's own stream. Ranks wait for each other in the kernels alone.
-#include "communication/packets.cuh"
+#include "communication/add_norm.cuh"
 #include "communication/pieces.cuh"
 #include "portable/dtypes.cuh"
 
@@ -50,3 +50,14 @@ ENTRY __launch_bounds__(COMMUNICATION_THREADS) communication_gather(Communicatio
         all_reduce_pieces<T>(p);                                                                         \
     }
 FOR_COMMUNICATED(REDUCTIONS)
+
+// All-reduces with what follows them in a model.
+#define ADD_NORMS(NAME, T)                                                                               \
+    ENTRY __launch_bounds__(ALL_REDUCE_THREADS)                                                          \
+        communication_add_norm_##NAME(AllReduceProblem p, const T *residual, T *normed, const T *weight, \
+                                      uint32_t columns, float epsilon) {                                 \
+        all_reduce_add_norm<T>(p, {residual, normed, weight, columns, epsilon});                         \
+    }
+ADD_NORMS(f16, half_t)
+ADD_NORMS(bf16, bf16_t)
+ADD_NORMS(f32, float)

@@ -102,30 +102,36 @@ struct Waiting {
 // Several wavefronts may say the same.
 __device__ __forceinline__ void say(uint32_t &word) { __atomic_store_n(&word, 1u, __ATOMIC_RELAXED); }
 
-// A rank is waited for so many times before the host is told. Until then nothing goes over its bus.
-constexpr uint32_t BRIEF_TURNS = 256;
+// A rank is waited for so many times before the host is told, and then what the host says is read at every so manieth
+// look. All workgroups' words and fences over the host's bus take some 100 us: ranks that wait for less must not send
+// any, or they stay so far apart. (Two H200: 256 looks take 100 us.)
+constexpr uint32_t BRIEF_TURNS = 4096;
+constexpr uint32_t TURNS_OF_A_LOOK = 64;
 
 // Waits until something of a rank's is there. False if the host doubts that it will come, and it has not.
 template <class F>
 __device__ __forceinline__ bool wait_until(const AllReduceProblem &p, uint32_t rank, uint32_t number, Waiting &waiting,
                                            F is_there) {
-    for (uint32_t turn = 0;;) {
+    for (uint32_t turn = 1;; turn++) {
+        if (is_there()) return true;
         if (turn < BRIEF_TURNS) {
-            if (is_there()) return true;
             system_memory::rest_briefly();
-            if (++turn < BRIEF_TURNS) continue;
+            continue;
+        }
+        system_memory::rest();
+        if (turn % TURNS_OF_A_LOOK != 0) continue;
+        if (turn == BRIEF_TURNS) {
             system_memory::write(p.awaits + blockIdx.x, number << 8 | (rank + 1));
             say(waiting.was_long);
         }
         uint32_t doubted = system_memory::read(p.doubt);
+        if (doubted != rank + 1 && doubted != DOUBT_ALL) continue;
+        // What came before the host said so counts.
         system_memory::observe();
         if (is_there()) return true;
-        if (doubted == rank + 1 || doubted == DOUBT_ALL) {
-            system_memory::write(p.gave_up, rank + 1);
-            say(waiting.in_vain);
-            return false;
-        }
-        system_memory::rest();
+        system_memory::write(p.gave_up, rank + 1);
+        say(waiting.in_vain);
+        return false;
     }
 }
 

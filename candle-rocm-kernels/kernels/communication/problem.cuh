@@ -90,5 +90,7 @@ constexpr uint32_t ALL_REDUCE_WORKGROUPS = 128;
 // Pieces of a workgroup that its area holds: of those with flags, and of packets.
 constexpr uint32_t RING_PIECES = 4;
 constexpr uint32_t RING_PACKETS = 2;
+// Pieces of packets that a row with its norm has at most: a workgroup holds them in LDS.
+constexpr uint32_t NORMED_PIECES = 4;
 // Bytes before the pieces of an area: its flags.
 constexpr uint32_t AREA_FLAGS = 256;

@@ -8,8 +8,8 @@ use super::error::CommunicationError;
 use super::group;
 use super::id::{self, Token};
 use super::library::{self, Library, RawComm};
-use super::own::{self, OwnRank, RankCall};
-use super::sys::{ncclResult_t, ncclUniqueId};
+use super::own::{self, AddNorm, OwnRank, RankCall};
+use super::sys::{ncclDataType_t, ncclResult_t, ncclUniqueId};
 use crate::base::error::{Error, Result as OwnResult};
 use crate::stream::context::Context;
 use crate::stream::queue::Stream;
@@ -21,7 +21,7 @@ pub struct Communicator(Provider);
 #[derive(Debug)]
 enum Provider {
     Own(Arc<OwnRank>),
-    Library(LibraryComm),
+    Library(Arc<LibraryComm>),
 }
 
 /// A rank of the library's.
@@ -106,11 +106,11 @@ impl Communicator {
     }
 
     fn of_library(library: &'static Library, raw: RawComm, context: &Arc<Context>) -> Self {
-        Self(Provider::Library(LibraryComm {
+        Self(Provider::Library(Arc::new(LibraryComm {
             raw,
             library,
             context: context.clone(),
-        }))
+        })))
     }
 
     /// A rank on each of these GPUs, all of this thread.
@@ -151,6 +151,7 @@ impl Communicator {
     ) -> Result<ncclResult_t, CommunicationError> {
         let context = stream.context();
         context.bind_to_thread()?;
+        self.live_with_graphs_of(stream);
         match &self.0 {
             Provider::Own(rank) => {
                 let call = RankCall {
@@ -170,12 +171,73 @@ impl Communicator {
         }
     }
 
-    /// Ends the rank once its GPU has done what it was given. Dropped, a rank of the library's gives up what it does.
+    /// Whether [`Communicator::add_norm`] is there for such rows: at all ranks alike.
+    ///
+    /// # Errors
+    /// The ranks have not come.
+    pub(super) fn adds_rows(
+        &self,
+        rows: usize,
+        columns: usize,
+        dtype: ncclDataType_t,
+    ) -> Result<bool, CommunicationError> {
+        match &self.0 {
+            Provider::Own(rank) => Ok(rank.adds_rows(rows, columns, dtype)?),
+            Provider::Library(_) => Ok(false),
+        }
+    }
+
+    /// Gives an all-reduce of rows, and what follows it, to a stream in one launch.
+    ///
+    /// # Safety
+    /// As [`Communicator::call`].
+    ///
+    /// # Errors
+    /// As [`Communicator::call`]; there is no such launch for these rows, or a group is open.
+    pub(super) unsafe fn add_norm(
+        &self,
+        stream: &Arc<Stream>,
+        rows: &AddNorm,
+    ) -> Result<(), CommunicationError> {
+        let Provider::Own(rank) = &self.0 else {
+            return Err(CommunicationError::invalid(format!(
+                "{} has no all-reduce of rows that are added",
+                self.provider()
+            )));
+        };
+        if group::is_open() {
+            return Err(CommunicationError::invalid(
+                "an all-reduce of rows in a group: each rank makes it in a thread of its own",
+            ));
+        }
+        stream.context().bind_to_thread()?;
+        self.live_with_graphs_of(stream);
+        // SAFETY: the caller's promise.
+        unsafe { rank.add_norm(stream, rows) }
+    }
+
+    /// A graph that a stream is captured for uses the rank as long as it lives. NCCL waits for the end of such graphs when a
+    /// communicator ends, and would wait for ever for one that ends later.
+    fn live_with_graphs_of(&self, stream: &Stream) {
+        let Some(pool) = stream.context().device().existing_pool() else {
+            return;
+        };
+        match &self.0 {
+            Provider::Own(rank) => pool.keep(stream.key(), rank.clone()),
+            Provider::Library(comm) => pool.keep(stream.key(), comm.clone()),
+        }
+    }
+
+    /// Ends the rank once its GPU has done what it was given. Dropped, a rank of the library's gives up what it does. One that
+    /// a captured graph uses ends with that.
     ///
     /// # Errors
     /// The library's.
     pub(super) fn destroy(self) -> Result<(), CommunicationError> {
-        let Provider::Library(mut comm) = self.0 else {
+        let Provider::Library(comm) = self.0 else {
+            return Ok(());
+        };
+        let Some(mut comm) = Arc::into_inner(comm) else {
             return Ok(());
         };
         // SAFETY: the communicator is the library's, and nobody uses it any more.

@@ -66,6 +66,11 @@ pub fn group_end() -> Result<ncclResult_t, CommunicationError> {
     Ok(status)
 }
 
+/// Whether this thread has begun a group that has not ended.
+pub(super) fn is_open() -> bool {
+    OPEN.with_borrow(|open| open.depth > 0)
+}
+
 /// Keeps a rank that is to wait for the others; false outside of groups.
 pub(super) fn defer_join(rank: &Arc<OwnRank>) -> bool {
     OPEN.with_borrow_mut(|open| {

@@ -31,4 +31,4 @@ pub mod sys;
 pub use communicator::Communicator;
 pub use error::CommunicationError;
 pub use result::{group_end, group_start};
-pub use safe::{Comm, Group, Id, NcclType, ReduceOp};
+pub use safe::{Comm, Group, Id, NcclType, ReduceOp, RowsToAdd};

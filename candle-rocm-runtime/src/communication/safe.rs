@@ -9,6 +9,7 @@ use super::call::{Call, Kind};
 use super::communicator::{self, Communicator};
 use super::error::CommunicationError;
 use super::group::{group_end, group_start};
+use super::own::AddNorm;
 use super::result::NcclStatus;
 use super::sys::{ncclDataType_t, ncclRedOp_t, ncclUniqueId};
 use crate::memory::access::{DevicePtr, DevicePtrMut, SyncOnDrop};
@@ -126,6 +127,17 @@ fn call_of<T: NcclType>(kind: Kind, count: usize, op: ncclRedOp_t) -> Call {
 fn rank_of(number: i32) -> Result<usize> {
     usize::try_from(number)
         .map_err(|_| CommunicationError::invalid(format!("there is no rank {number}")))
+}
+
+/// Rows whose sum over the ranks is added to others, for [`Comm::all_reduce_add`].
+#[derive(Clone, Copy, Debug)]
+pub struct RowsToAdd<'a, T> {
+    /// This rank's part of the sum, one row after another.
+    pub part: &'a View<'a, T>,
+    /// What the sum is added to, of as many elements.
+    pub residual: &'a View<'a, T>,
+    /// Elements of a row.
+    pub columns: usize,
 }
 
 /// What is moved, not reduced.
@@ -328,6 +340,84 @@ impl Comm {
         let call = call_of::<T>(Kind::AllReduce, sendbuff.len(), reduce_op.number());
         self.holds("all_reduce", recvbuff.len(), call.count)?;
         self.between(call, sendbuff, recvbuff)
+    }
+
+    /// Whether [`Comm::all_reduce_add`] is there for so many rows: of ours, for rows that are few, of f16, bf16 or f32, 32 KiB
+    /// at most and multiples of 16 bytes. All ranks find the same. cudarc has no such function.
+    ///
+    /// # Errors
+    /// The ranks have not come.
+    pub fn adds_rows<T: NcclType>(&self, rows: usize, columns: usize) -> Result<bool> {
+        let dtype = T::as_nccl_type();
+        self.communicator.adds_rows(rows, columns, dtype)
+    }
+
+    /// The ranks' `part` added up in f32, in their order, and `residual`, rounded once, to `sums`, in one launch, where
+    /// [`Comm::adds_rows`]. The ranks are of a thread each.
+    ///
+    /// # Errors
+    /// There is no such launch for these rows, sizes do not fit each other, a group is open, a rank is gone, or HIP refuses.
+    pub fn all_reduce_add<T: NcclType>(
+        &self,
+        rows: RowsToAdd<T>,
+        sums: &mut impl DevicePtrMut<T>,
+    ) -> Result<()> {
+        self.give_rows(rows, sums, None, 0)
+    }
+
+    /// [`Comm::all_reduce_add`], and in that launch the rows' RMS norm to `normed`: times `weight`, of a row's elements, with
+    /// `epsilon` added to the mean of squares.
+    ///
+    /// # Errors
+    /// As [`Comm::all_reduce_add`].
+    pub fn all_reduce_add_rms_norm<T: NcclType>(
+        &self,
+        rows: RowsToAdd<T>,
+        (weight, epsilon): (&View<T>, f32),
+        sums: &mut impl DevicePtrMut<T>,
+        normed: &mut impl DevicePtrMut<T>,
+    ) -> Result<()> {
+        self.holds("the norm's weight", weight.len(), rows.columns)?;
+        self.holds("the norm", normed.len(), rows.part.len())?;
+        let (weight, _weight) = weight.device_ptr(&self.stream);
+        let (normed, _normed) = normed.device_ptr_mut(&self.stream);
+        self.give_rows(rows, sums, Some((weight, epsilon)), normed)
+    }
+
+    /// Addresses are of memory that the caller holds.
+    fn give_rows<T: NcclType>(
+        &self,
+        rows: RowsToAdd<T>,
+        sums: &mut impl DevicePtrMut<T>,
+        norm: Option<(u64, f32)>,
+        normed: u64,
+    ) -> Result<()> {
+        let (what, count) = ("all_reduce_add", rows.part.len());
+        self.holds(what, rows.residual.len(), count)?;
+        self.holds(what, sums.len(), count)?;
+        if rows.columns == 0 || !count.is_multiple_of(rows.columns) {
+            return Err(CommunicationError::invalid(format!(
+                "{what}: {count} elements are no rows of {}",
+                rows.columns
+            )));
+        }
+        let (part, _part) = rows.part.device_ptr(&self.stream);
+        let (residual, _residual) = rows.residual.device_ptr(&self.stream);
+        let (sums, _sums) = sums.device_ptr_mut(&self.stream);
+        let (weight, epsilon) = norm.unwrap_or_default();
+        let rows = AddNorm {
+            part,
+            residual,
+            weight,
+            sums,
+            normed,
+            rows: count / rows.columns,
+            columns: rows.columns,
+            dtype: T::as_nccl_type(),
+            epsilon,
+        };
+        // SAFETY: memory of so many elements, and the guards live until the call is given to the stream.
+        unsafe { self.communicator.add_norm(&self.stream, &rows) }
     }
 
     /// [`Comm::all_reduce`] in place.

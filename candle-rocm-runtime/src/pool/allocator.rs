@@ -1,5 +1,6 @@
 //! The pool itself: allocating and freeing in stream order.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -66,7 +67,12 @@ pub(super) struct Capture {
     pub active: bool,
     /// Freed blocks that the graph goes on using, or may.
     pub held: Vec<Held>,
+    /// What else its launches use.
+    pub kept: Vec<Kept>,
 }
+
+/// Something that lives as long as a graph.
+pub(crate) type Kept = Arc<dyn Any + Send + Sync>;
 
 impl Capture {
     /// Whether events on this stream would be a part of the capture in progress, or end it. For per-thread streams

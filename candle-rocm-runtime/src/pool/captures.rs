@@ -3,14 +3,14 @@
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
-use super::allocator::{Capture, Pool};
+use super::allocator::{Capture, Kept, Pool};
 use super::blocks::Held;
 use super::origin::Origin;
 use crate::base::error::Result;
 use crate::device::gpu::Device;
 use crate::order::key::{StreamHandle, StreamKey};
 
-/// A graph's claim on memory: dropped with the graph, it returns what the graph's capture freed.
+/// A graph's claim on memory: dropped with the graph, it returns what the graph's capture freed, and drops what it kept.
 #[derive(Debug)]
 pub(crate) struct GraphMemory {
     device: Arc<Device>,
@@ -42,6 +42,7 @@ impl Pool {
                 legacy_waits: stream.waits_for_legacy,
                 active: true,
                 held: Vec::new(),
+                kept: Vec::new(),
             },
         );
         self.active_captures.fetch_add(1, Ordering::Relaxed);
@@ -51,6 +52,20 @@ impl Pool {
     /// Whether the capture in progress that this stream is a part of began there.
     pub(crate) fn is_capture_begun_on(&self, stream: StreamKey) -> bool {
         self.state.lock().capture_on(stream).is_some()
+    }
+
+    /// If this stream is being captured, `what` lives as long as the graph that comes of it.
+    pub(crate) fn keep(&self, stream: StreamKey, what: Kept) {
+        if !self.is_any_capturing() {
+            return;
+        }
+        let mut state = self.state.lock();
+        let mut captures = state.captures.values_mut();
+        if let Some(capture) = captures.find(|it| it.active && it.stream == stream) {
+            if !capture.kept.iter().any(|kept| Arc::ptr_eq(kept, &what)) {
+                capture.kept.push(what);
+            }
+        }
     }
 
     /// A capture that did not begin after all.
@@ -76,11 +91,14 @@ impl Pool {
     }
 
     fn release_graph(&self, id: u64) -> Result<()> {
+        // Dropped after the lock: it may give memory back.
+        let _kept;
         let mut state = self.state.lock();
         let state = &mut *state;
-        let Some(capture) = state.captures.remove(&id) else {
+        let Some(mut capture) = state.captures.remove(&id) else {
             return Ok(());
         };
+        _kept = std::mem::take(&mut capture.kept);
         // The graph may have been launched on its stream until just now, which therefore waits for the others, too. Where
         // it cannot, as it is captured again or some thread's own, the host does.
         let captures = &state.captures;

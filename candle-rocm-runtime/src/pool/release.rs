@@ -2,7 +2,9 @@
 //!
 //! At a synchronisation, as CUDA's pool does, what is held beyond the release threshold goes back, as far as whole
 //! segments are idle. A loop that synchronises at each step would get the memory of a step's temporary tensors from the
-//! driver again at each step, which takes some 50 us a GiB on an H200; once it did, as much stays as each step uses.
+//! driver again at each step, which takes some 50 us a GiB on an H200; once it did, as much stays as a step uses, until
+//! some steps in a row have not used it: a loop may have steps of several kinds, such as prompts and tokens, and wait
+//! more than once in each.
 //!
 //! Between synchronisations a pool asks for no more than an eighth beyond what was in use at most, as long as idle
 //! segments can go back instead.
@@ -12,6 +14,8 @@ pub const THRESHOLD_VARIABLE: &str = candle_rocm_variables::POOL_THRESHOLD.name;
 
 /// Held beyond what was in use at most, whatever that was.
 const SLACK: usize = 32 << 20;
+/// Synchronisations in a row that use less than was kept, after which the rest goes back.
+const PATIENCE: u32 = 8;
 
 /// The state of these decisions. All figures are bytes.
 #[derive(Debug, Default)]
@@ -24,6 +28,8 @@ pub(super) struct Release {
     /// Segments that the temporary tensors of a step use, where the driver was asked again for what a synchronisation
     /// gave back.
     working: usize,
+    /// How many synchronisations ago so much was used.
+    unused: u32,
     /// A synchronisation gave memory back, and the driver was not asked since.
     gave_back: bool,
     /// The driver was asked for memory since the last synchronisation,
@@ -86,9 +92,15 @@ impl Release {
     /// were used since it last waited are idle.
     pub fn at_synchronisation(&mut self, in_use: usize, temporary: usize) -> Decision {
         let dropped = in_use < self.in_use / 2 || in_use == 0;
-        self.working = match std::mem::take(&mut self.asked_again) {
+        let asked_again = std::mem::take(&mut self.asked_again);
+        self.unused = match asked_again || temporary >= self.working {
+            true => 0,
+            false => self.unused + 1,
+        };
+        self.working = match asked_again {
             _ if dropped => 0,
-            true => temporary,
+            true => self.working.max(temporary),
+            false if self.unused <= PATIENCE => self.working,
             false => self.working.min(temporary),
         };
         // A loop gets here once: its later steps either do not grow, or ask again for what went back.
@@ -170,7 +182,15 @@ mod tests {
         for _ in 0..10 {
             assert_eq!(step(&mut release, false), 50 * MIB);
         }
-        // A step without temporary tensors gives the rest back, and so does the end.
+        // Steps without temporary tensors between them change nothing. After some of them in a row it goes back, and so it
+        // does at the end.
+        for _ in 0..10 {
+            assert_eq!(release.at_synchronisation(1000 * MIB, 0).keep, 50 * MIB);
+            assert_eq!(step(&mut release, false), 50 * MIB);
+        }
+        for _ in 0..PATIENCE {
+            assert_eq!(release.at_synchronisation(1000 * MIB, 0).keep, 50 * MIB);
+        }
         assert_eq!(release.at_synchronisation(1000 * MIB, 0).keep, 0);
         assert_eq!(step(&mut release, false), 0);
         assert!(release.at_synchronisation(10 * MIB, 1000 * MIB).settle);
@@ -203,6 +223,9 @@ mod tests {
         release.note_in_use(1900 * MIB);
         let mut keep = |temporary| release.at_synchronisation(100 * MIB, temporary).keep;
         assert_eq!(keep(1800 * MIB), 1800 * MIB);
+        for _ in 0..PATIENCE {
+            assert_eq!(keep(300 * MIB), 1800 * MIB);
+        }
         assert_eq!(keep(300 * MIB), 300 * MIB);
         assert_eq!(keep(1800 * MIB), 300 * MIB);
     }

@@ -6,6 +6,7 @@ use candle_rocm_runtime::communication::{Comm, ReduceOp};
 use candle_rocm_runtime::{DeviceBuffer, Stream};
 
 use crate::elements::{for_each_element, of_rank, reduced, Element};
+use crate::rows::with_norms;
 
 /// All reductions.
 pub const OPS: [ReduceOp; 5] = [
@@ -38,6 +39,7 @@ pub fn everything(comm: &Comm) {
     all_reduce::<half::bf16>(comm, ReduceOp::Avg, 65_535);
     gather_and_scatter::<u8>(comm, 65_537);
     around::<f32>(comm, 65_537);
+    with_norms(comm);
 }
 
 /// An all-reduce of a type that is too large for packets through the host's memory; of one rank, through its GPU's.

@@ -4,7 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use candle_rocm_runtime::communication::{group_end, group_start, result, sys, Comm, Id, ReduceOp};
-use candle_rocm_runtime::{Context, DevicePtr as _, Stream};
+use candle_rocm_runtime::cuda_names::{CUgraphInstantiate_flags, CUstreamCaptureMode};
+use candle_rocm_runtime::{Context, DeviceBuffer, DevicePtr as _, Graph, Stream};
 
 use crate::elements::{of_rank, reduced};
 use crate::threads::on_gpus;
@@ -137,31 +138,59 @@ fn in_threads_without_peers() {
     on_gpus(TEST, "gfx1100", 3, &peers, threads_of_two_ranks_and_of_one);
 }
 
+const MODE: CUstreamCaptureMode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+const FLAGS: CUgraphInstantiate_flags =
+    CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+
+/// A graph of an all-reduce in place.
+fn captured(comm: &Comm, x: &mut DeviceBuffer<f32>) -> Graph {
+    let stream = comm.stream();
+    stream.begin_capture(MODE).unwrap();
+    comm.all_reduce_in_place(x, &ReduceOp::Sum).unwrap();
+    stream.end_capture(FLAGS).unwrap().expect("a graph")
+}
+
+/// Launches a graph again and again, which both ranks have.
+fn replayed(graph: &Graph, stream: &Arc<Stream>, x: &DeviceBuffer<f32>) {
+    let mut expected = reduced::<f32>(ReduceOp::Sum, 2, x.len());
+    for _ in 0..5 {
+        graph.launch().unwrap();
+        let found = stream.clone_dtoh(x).unwrap();
+        assert!(found == expected);
+        // Both ranks have the same from now on.
+        expected = found.iter().map(|it| it + it).collect();
+    }
+}
+
 /// Collectives are captured: a replay counts its messages by itself.
 #[test]
 fn captured_collectives_are_replayed() {
     const TEST: &str = "groups::captured_collectives_are_replayed";
-    use candle_rocm_runtime::cuda_names::{CUgraphInstantiate_flags, CUstreamCaptureMode};
     on_gpus(TEST, "gfx1100", 2, &[("ROCM_EMU_PEERS", "1")], || {
         crate::threads::with_ranks(2, |comm| {
             let stream = comm.stream();
-            let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-            let flags = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
             for count in [100, LARGE] {
                 let own = of_rank::<f32>(comm.rank(), count);
                 let mut x = stream.clone_htod(&own).unwrap();
-                stream.begin_capture(mode).unwrap();
-                comm.all_reduce_in_place(&mut x, &ReduceOp::Sum).unwrap();
-                let graph = stream.end_capture(flags).unwrap().expect("a graph");
-                let mut expected = reduced::<f32>(ReduceOp::Sum, 2, count);
-                for _ in 0..5 {
-                    graph.launch().unwrap();
-                    let found = stream.clone_dtoh(&x).unwrap();
-                    assert!(found == expected);
-                    // Both ranks have the same from now on.
-                    expected = found.iter().map(|it| it + it).collect();
-                }
+                let graph = captured(&comm, &mut x);
+                replayed(&graph, &stream, &x);
             }
+        });
+    });
+}
+
+/// What a graph uses of its communicator lives as long as the graph.
+#[test]
+fn a_graph_outlives_its_communicator() {
+    const TEST: &str = "groups::a_graph_outlives_its_communicator";
+    on_gpus(TEST, "gfx1100", 2, &[("ROCM_EMU_PEERS", "1")], || {
+        crate::threads::with_ranks(2, |comm| {
+            let stream = comm.stream();
+            let own = of_rank::<f32>(comm.rank(), 100);
+            let mut x = stream.clone_htod(&own).unwrap();
+            let graph = captured(&comm, &mut x);
+            drop(comm);
+            replayed(&graph, &stream, &x);
         });
     });
 }

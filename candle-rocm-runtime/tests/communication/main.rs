@@ -6,4 +6,5 @@ mod elements;
 mod exercise;
 mod groups;
 mod processes;
+mod rows;
 mod threads;

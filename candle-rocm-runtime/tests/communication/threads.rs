@@ -92,6 +92,28 @@ fn four_with_peers() {
     all_collectives("threads::four_with_peers", "gfx1100", 4, "1");
 }
 
+/// The check `order` runs a rank's kernel on the other's call, which waits for calls that the other has not made.
+#[test]
+fn with_work_that_runs_late() {
+    const TEST: &str = "threads::with_work_that_runs_late";
+    let order = [("ROCM_EMU_CHECK", "order"), ("ROCM_EMU_PEERS", "1")];
+    on_gpus(TEST, "gfx942", 2, &order, || {
+        with_ranks(2, |comm| {
+            let stream = comm.stream();
+            let (rank, own) = (comm.rank() as i32, [comm.rank() as f32; 100]);
+            let mut x = stream.clone_htod(&own).unwrap();
+            let mut other = stream.alloc_zeros::<f32>(100).unwrap();
+            for _ in 0..10 {
+                comm.send(&x, 1 - rank).unwrap();
+                comm.recv(&mut other, 1 - rank).unwrap();
+                comm.all_reduce_in_place(&mut x, &ReduceOp::Sum).unwrap();
+            }
+            assert_eq!(stream.clone_dtoh(&x).unwrap(), [512f32; 100]);
+            assert_eq!(stream.clone_dtoh(&other).unwrap(), [256f32; 100]);
+        });
+    });
+}
+
 #[test]
 fn a_rank_that_leaves_is_named_by_the_others() {
     const TEST: &str = "threads::a_rank_that_leaves_is_named_by_the_others";

@@ -4,6 +4,9 @@
 //!
 //! Copies between memory of the program that is not pinned and the device are done when their call returns, as HIP's are
 //! once it has staged them.
+//!
+//! A kernel may wait for another GPU's, which may not be enqueued yet. Where there are several GPUs kernels run on threads
+//! of their own, and one that takes long lets others begin beside it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -25,6 +28,9 @@ const BY_CHANCE: usize = 4;
 const MOST: usize = 64;
 /// Work that nobody waits for begins after this time: the host may wait for memory to change.
 const PATIENCE: Duration = Duration::from_millis(50);
+
+/// How long a kernel runs, where there are several GPUs, before others may begin: it may wait for one of them.
+const TURN: Duration = Duration::from_millis(10);
 
 /// What is known of the stream that work belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +58,14 @@ enum Work {
     Operation(Operation),
     /// An event is reached.
     Reach(Arc<Event>),
+}
+
+impl Work {
+    /// Whether it may wait for other work.
+    fn may_wait(&self) -> bool {
+        use Operation::{Graph, Kernel, StaleGraph};
+        matches!(self, Self::Operation(Kernel(_) | Graph(_) | StaleGraph(_)))
+    }
 }
 
 struct Entry {
@@ -153,6 +167,14 @@ fn watch() {
     }
 }
 
+/// Run a piece that was chosen, on a thread of its own.
+fn complete_here(id: u64, lane: Lane, work: &Work) {
+    let Ok(runtime) = runtime() else { return };
+    if let Some(late) = late(runtime) {
+        late.complete(runtime, id, lane, work);
+    }
+}
+
 impl Late {
     /// Enqueue an operation behind its stream's work, and behind the events that the stream waits for.
     pub fn enqueue(&self, runtime: &Runtime, lane: Lane, waits: Vec<u64>, operation: Operation) {
@@ -208,8 +230,25 @@ impl Late {
         let Some((id, lane, work)) = self.state.lock().choose(wanted) else {
             return false;
         };
+        if runtime.devices.len() == 1 || !work.may_wait() {
+            self.complete(runtime, id, lane, &work);
+            return true;
+        }
+        std::thread::spawn(move || complete_here(id, lane, &work));
+        let end = Instant::now() + TURN;
+        let mut state = self.state.lock();
+        while state.unfinished.contains_key(&id) {
+            if self.changed.wait_until(&mut state, end).timed_out() {
+                break;
+            }
+        }
+        true
+    }
+
+    /// Run a piece that was chosen, to its end.
+    fn complete(&self, runtime: &Runtime, id: u64, lane: Lane, work: &Work) {
         let device = &runtime.devices[lane.device];
-        if let Err(error) = self.run(runtime, device, id, &work) {
+        if let Err(error) = self.run(runtime, device, id, work) {
             // There is no call to return it from: it is the device's, as a kernel's fault is.
             let mut fault = device.fault.lock();
             if fault.is_none() {
@@ -225,7 +264,6 @@ impl Late {
         state.turns += 1;
         drop(state);
         self.changed.notify_all();
-        true
     }
 
     fn run(&self, runtime: &Runtime, device: &Device, id: u64, work: &Work) -> Result {

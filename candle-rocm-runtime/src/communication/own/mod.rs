@@ -8,6 +8,7 @@
 //! An all-reduce is one launch, by boxes instead: its workgroups exchange pieces with those of their number at the other ranks,
 //! and each counts its own. What they wait for is told to the host after a while alone, and it is the GPU that gives up.
 
+mod add_norm;
 mod arguments;
 mod boxes;
 mod device_slots;
@@ -21,6 +22,7 @@ mod steps;
 mod watch;
 mod watched;
 
+pub(super) use add_norm::AddNorm;
 pub(super) use join::join;
 pub(super) use rank::OwnRank;
 pub(super) use run::{run, RankCall};

@@ -43,26 +43,34 @@ const DTYPES: [(ncclDataType_t, &str); 10] = [
     (ncclDataType_t::ncclBfloat16, "bf16"),
 ];
 
+/// Those of models' states, whose all-reduces may be followed by a norm.
+const NORMED_DTYPES: [(ncclDataType_t, &str); 3] = [
+    (ncclDataType_t::ncclFloat16, "f16"),
+    (ncclDataType_t::ncclBfloat16, "bf16"),
+    (ncclDataType_t::ncclFloat32, "f32"),
+];
+
 /// A rank of a communicator of ours.
 pub(in crate::communication) struct OwnRank {
     pub(super) watched: Arc<Watched>,
     context: Arc<Context>,
-    kernels: Kernels,
+    pub(super) kernels: Kernels,
     memory: OnceLock<RankMemory>,
     /// The stream of the last call: a call on another waits for it.
     last: Mutex<Option<Arc<Stream>>>,
 }
 
-struct Kernels {
+pub(super) struct Kernels {
     publish: ReadyLaunch,
     gather: ReadyLaunch,
     reduce: Vec<(ncclDataType_t, ReadyLaunch)>,
     packets: Vec<(ncclDataType_t, ReadyLaunch)>,
     pieces: Vec<(ncclDataType_t, ReadyLaunch)>,
+    add_norm: Vec<(ncclDataType_t, ReadyLaunch)>,
 }
 
 /// What the rank has in its GPU's memory, once all ranks have come.
-struct RankMemory {
+pub(super) struct RankMemory {
     /// Address of numbers of messages and counters of workgroups: of collectives, of what is sent to each rank, and received.
     counters: u64,
     /// Address of addresses of slots: each rank's, those of what is sent to each rank, and received.
@@ -70,7 +78,7 @@ struct RankMemory {
     /// Where the GPU reaches what ranks share.
     shared: u64,
     /// How boxes are divided.
-    boxes: Boxes,
+    pub(super) boxes: Boxes,
     /// Address of numbers of pieces: of each workgroup's packets, and then of its other pieces.
     exchanged: u64,
     /// Address of addresses of boxes: those by which each rank is written to, and those from which each is read.
@@ -91,18 +99,27 @@ impl Kernels {
         };
         let by_slots = |name: &str| kernel(name, MOST_WORKGROUPS, COMMUNICATION_THREADS);
         let by_boxes = |name: &str| kernel(name, ALL_REDUCE_WORKGROUPS, ALL_REDUCE_THREADS);
-        let of_all = |what: &str, kernel: &dyn Fn(&str) -> Result<ReadyLaunch>| {
-            let of = DTYPES.into_iter();
-            of.map(|(dtype, name)| Ok((dtype, kernel(&format!("communication_{what}_{name}"))?)))
-                .collect::<Result<Vec<_>>>()
+        let of = |dtypes: &[(ncclDataType_t, &str)], what: &str, kernel: &dyn Fn(&str) -> _| {
+            let of_dtype = |(dtype, name): &(ncclDataType_t, &str)| {
+                Ok((*dtype, kernel(&format!("communication_{what}_{name}"))?))
+            };
+            dtypes.iter().map(of_dtype).collect::<Result<Vec<_>>>()
         };
+        let of_all = |what: &str, kernel: &dyn Fn(&str) -> _| of(&DTYPES, what, kernel);
         Ok(Self {
             publish: by_slots("communication_publish")?,
             gather: by_slots("communication_gather")?,
             reduce: of_all("reduce", &by_slots)?,
             packets: of_all("packets", &by_boxes)?,
             pieces: of_all("pieces", &by_boxes)?,
+            add_norm: of(&NORMED_DTYPES, "add_norm", &by_boxes)?,
         })
+    }
+
+    /// The kernel of an all-reduce with a norm, if there is one for elements of this type.
+    pub fn add_norm_of(&self, dtype: ncclDataType_t) -> Option<&ReadyLaunch> {
+        let found = self.add_norm.iter().find(|(of, _)| *of == dtype);
+        found.map(|(_, kernel)| kernel)
     }
 
     /// The kernel of a step.
@@ -182,7 +199,9 @@ impl OwnRank {
         self.watched.segment.layout
     }
 
-    fn memory(&self) -> Result<&RankMemory> {
+    /// # Errors
+    /// The ranks have not come.
+    pub(super) fn memory(&self) -> Result<&RankMemory> {
         self.memory.get().ok_or_else(|| {
             Error::invalid("a call before all ranks have come: end the group of their making first")
         })
@@ -308,7 +327,11 @@ impl OwnRank {
         unsafe { kernel.launch_smaller(stream, workgroups, &mut addresses_of![arguments]) }
     }
 
-    fn all_reduce_arguments(&self, step: &Step, exchange: Exchange) -> Result<AllReduceArguments> {
+    pub(super) fn all_reduce_arguments(
+        &self,
+        step: &Step,
+        exchange: Exchange,
+    ) -> Result<AllReduceArguments> {
         let memory = self.memory()?;
         let (layout, rank, boxes) = (self.layout(), self.rank(), memory.boxes);
         let word = |at: usize| memory.shared + at as u64;

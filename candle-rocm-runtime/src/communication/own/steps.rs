@@ -126,7 +126,7 @@ fn parts(bytes: u64, most: u64) -> impl Iterator<Item = Part> {
 
 impl Step {
     /// A step of a part that is one row.
-    fn of(kernel: Kernel, channel: Channel, bytes: u64) -> Self {
+    pub fn of(kernel: Kernel, channel: Channel, bytes: u64) -> Self {
         Self {
             kernel,
             channel,

@@ -181,6 +181,7 @@ impl<'a> Checker<'a> {
             self.races(step, wave, cx, own, group, &place, &known.races)?;
         }
         if let Some(twin) = &mut own.twin {
+            twin.passes_caches = known.races.coherent;
             let found = twin.before(step, &known.facts, wave, cx, &mut group.lds);
             if let Some(found) = found {
                 return Err(finding("uninitialised", found));

@@ -60,6 +60,8 @@ pub(super) struct Twin {
     follows: bool,
     /// The same of SCC, which the barrier sets later.
     follows_scc: bool,
+    /// The instruction is a load that goes past the caches: others may write between the wavefront's and the twin's.
+    pub passes_caches: bool,
 }
 
 impl Twin {
@@ -74,6 +76,7 @@ impl Twin {
             stores: Vec::new(),
             local: Vec::new(),
             follows: false,
+            passes_caches: false,
             follows_scc: false,
         }
     }
@@ -363,6 +366,10 @@ impl Twin {
         for (first, end, _) in &accesses.0 {
             cx.snapshot
                 .unknown(*first, end - first, |at| unknown.push(at));
+        }
+        if unknown.is_empty() && self.passes_caches {
+            self.follows = true;
+            return;
         }
         unknown.sort_unstable();
         unknown.dedup();
