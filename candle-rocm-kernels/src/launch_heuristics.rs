@@ -157,9 +157,9 @@ const WORKGROUPS_PER_UNIT: u32 = 16;
 /// (docs/log/2026-11-30-one-generation-of-workgroups.md).
 const RESIDENT_PER_UNIT: u32 = 4;
 
-/// Four vectors a thread that often are so many turns of the workgroups of reductions that more than are there at once do
-/// no worse: 256 MiB take 32 on an H200, 1 GiB 124.
-const MANY_TURNS: u64 = 64;
+/// Turns of four vectors a thread from which on a reduction has more workgroups than are there at once: on an H200 128 MiB
+/// are 16 turns, and faster without, 1 GiB are 124, and slower.
+const MANY_TURNS: u64 = 32;
 
 /// Vectors of 16 bytes that a thread of an elementwise kernel has, where there are more than fill the GPU: as many as it
 /// takes in two strips. Two and eight are slower on an H200 (docs/log/2026-11-30-grids-of-large-tensors.md).

@@ -10,7 +10,6 @@ use candle_core::{
 use candle_rocm_runtime::communication::{Comm, Id, NcclType, ReduceOp};
 use candle_rocm_runtime::{DeviceRepr, Stream, View};
 
-use super::add_norm;
 use crate::ops::node::plain;
 
 /// One of several GPUs that compute one thing.
@@ -134,33 +133,6 @@ impl Rank {
     pub fn all_reduce(&self, x: &Tensor, op: ReduceOp) -> Result<Tensor> {
         let kind = Kind::Reduce(op);
         self.received("all_reduce", kind, Some(x), x.dtype(), x.shape())
-    }
-
-    /// The ranks' sum of `part`, and `residual`: both (rows, columns), of one dtype, the residual the same at all ranks. So all
-    /// ranks go on from a layer of which each computed a part. There is no gradient.
-    ///
-    /// Of few rows in f16, bf16 or f32 our own collectives make it in one launch, in f32 and rounded once; else it is
-    /// [`Rank::all_reduce`] and an addition.
-    ///
-    /// # Errors
-    /// As [`Rank::all_reduce`]; shapes or dtypes differ.
-    pub fn sum_add(&self, part: &Tensor, residual: &Tensor) -> Result<Tensor> {
-        add_norm::sum(self, part, residual)
-    }
-
-    /// [`Rank::sum_add`], and the [`rms_norm`](crate::ops::rms_norm) of that, with a weight (columns): in the same launch, or
-    /// by [`add_rms_norm`](crate::ops::add_rms_norm).
-    ///
-    /// # Errors
-    /// As [`Rank::sum_add`].
-    pub fn sum_add_rms_norm(
-        &self,
-        part: &Tensor,
-        residual: &Tensor,
-        weight: &Tensor,
-        epsilon: f64,
-    ) -> Result<(Tensor, Tensor)> {
-        add_norm::sum_and_norm(self, part, residual, weight, epsilon)
     }
 
     /// The ranks' tensors, one after another in a new first dimension, on all ranks. There is no gradient.

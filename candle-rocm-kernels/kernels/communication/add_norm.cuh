@@ -1,4 +1,4 @@
-// All-reduces of few tokens' rows with what follows: the residual is added, and the sum's RMS norm taken, unless the next
+// All-reduces of few rows with what follows: the residual is added, and the RMS norm of the sum taken, unless the next
 // product takes it. A workgroup makes a row. Its packets are an all-reduce's, and counted with those.
 #pragma once
 #include "communication/packets.cuh"

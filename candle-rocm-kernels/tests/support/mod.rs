@@ -26,7 +26,10 @@ pub const SCALAR_SPILLS: &[(&str, &str)] = &[
         "communication_packets_",
         "masks of the lanes whose packets have not come",
     ),
-    ("communication_add_norm_", "likewise"),
+    (
+        "communication_add_norm_",
+        "masks of the lanes whose packets have not come",
+    ),
     (
         "communication_pieces_",
         "masks of the lanes that a range has elements for",
