@@ -235,6 +235,8 @@ fn add_convolution(kernel: &convolution::plan::Kernel, plans: &mut Plans) {
     plans.add(&match *kernel {
         Kernel::Direct => [0; 4],
         Kernel::Depthwise { taps, stride } => [1, taps, stride, 0].map(u64::from),
+        Kernel::DepthwiseData { taps, stride } => [5, taps, stride, 0].map(u64::from),
+        Kernel::Grouped { taps, stride } => [6, taps, stride, 0].map(u64::from),
         Kernel::DepthwiseLast { taps, stride } => [2, taps, stride, 0].map(u64::from),
         Kernel::DepthwiseWeights {
             taps,
