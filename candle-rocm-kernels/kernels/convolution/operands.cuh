@@ -24,11 +24,15 @@ class GatheredMemory {
 #else
     static constexpr int FORMAT = 0x31004000;
 #endif
+    static constexpr uint32_t BYTES = 0xffffff00;
     __amdgpu_buffer_rsrc_t memory;
 
 public:
+    // The offset of what reads as 0. Of a vector the compiler may read its last bytes alone, behind it, where 2^32 must
+    // not be reached.
+    static constexpr uint32_t NOWHERE = BYTES;
     __device__ __forceinline__ explicit GatheredMemory(const void *at)
-        : memory(__builtin_amdgcn_make_buffer_rsrc((void *)at, 0, (int)0xffffff00, FORMAT)) {}
+        : memory(__builtin_amdgcn_make_buffer_rsrc((void *)at, 0, (int)BYTES, FORMAT)) {}
     __device__ __forceinline__ uint16_t read_16(uint32_t offset) const {
         return __builtin_amdgcn_raw_buffer_load_b16(memory, offset, 0, 0);
     }
@@ -61,6 +65,7 @@ public:
     }
 
 public:
+    static constexpr uint32_t NOWHERE = ~0u;
     __device__ __forceinline__ explicit GatheredMemory(const void *at) : memory((const char *)at) {}
     __device__ __forceinline__ uint16_t read_16(uint32_t offset) const { return read<uint16_t>(offset); }
     __device__ __forceinline__ uint32_t read_32(uint32_t offset) const { return read<uint32_t>(offset); }
@@ -83,6 +88,7 @@ public:
     const __attribute__((address_space(1))) char *memory;
 
 public:
+    static constexpr uint32_t NOWHERE = ~0u;
     __device__ __forceinline__ explicit GatheredMemory(const void *at)
         : memory((const __attribute__((address_space(1))) char *)at) {}
     // Predicated, so that no branch stands between loads.
@@ -130,8 +136,6 @@ public:
     }
 #endif
     // read_*_from reads what is there for certain: `first`, which is the same in all lanes, and an offset.
-    // The offset of what reads as 0.
-    static constexpr uint32_t NOWHERE = ~0u;
 };
 
 // 16 bytes on their way: four words, or eight elements of 16 bits that were read by themselves. Nothing is done to them
