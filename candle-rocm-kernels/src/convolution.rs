@@ -210,11 +210,11 @@ pub fn shapes(processor: Processor, dtype: Dtype, gather: Gather) -> Vec<Shape> 
     if gather != Gather::Vectors {
         let kernels = of_type(&KERNELS, processor, dtype, |kernel| kernel.dtype);
         let shapes = kernels.map(|kernel| kernel.shape(wavefront, 1));
-        return shapes
-            .filter(|shape| is_made(shape.tile, gather))
-            .collect();
+        return shapes.filter(|shape| is_made(shape.tile, gather)).collect();
     }
-    let most = processor.multiprocessor().map(|of| of.lds_bytes_of_workgroup);
+    let most = processor
+        .multiprocessor()
+        .map(|of| of.lds_bytes_of_workgroup);
     let kernels = of_type(&CHANNELS, processor, dtype, |kernel| kernel.dtype);
     let shapes = kernels.map(|kernel| Shape {
         tile: Tile {

@@ -12,13 +12,13 @@
 //
 // X is four kernels whose workgroups make a tile of rows x columns by waves_m x waves_n wavefronts:
 // convolution_<type>_<rows>x<columns>_masked and ..._compared, which gather the image element by element and read the
-// matrix by 16 bytes, and ..._elements and ..._along_k, which read neither so, with rows or elements of k side by side in
-// lanes (operands.cuh, along_k.cuh). Tiles of 128 rows have no ..._compared. A K-block has stage_bytes of k: so few of
-// the largest tile's that two workgroups fit a compute unit's LDS.
+// matrix by 16 bytes, and ..._elements and ..._along_k, which read neither so, with rows or elements of k side by side
+// in lanes (operands.cuh, along_k.cuh). Tiles of 128 rows have no ..._compared. A K-block has stage_bytes of k: so few
+// of the largest tile's that two workgroups fit a compute unit's LDS.
 //
-// CHANNELS is convolution_<type>_<rows>x<columns>_vectors, which reads both operands by 16 bytes (channels.cuh): through
-// registers (Staged), or straight to LDS (Direct), which then has `stages` K-blocks, for which a launch asks for
-// lds_kib.
+// CHANNELS is convolution_<type>_<rows>x<columns>_vectors, which reads both operands by 16 bytes (channels.cuh):
+// through registers (Staged), or straight to LDS (Direct), which then has `stages` K-blocks, for which a launch asks
+// for lds_kib.
 //
 // SLICED is convolution_sliced_<type>_<rows>x<columns>_masked: ..._masked by two K groups (tile.cuh), which make
 // every second K-block each.
@@ -98,8 +98,7 @@
     X(f32, 64, 64, 2, 2, 64)         \
     X(f64, 64, 64, 2, 2, 64)         \
     SLICED(f16, 64, 64, 2, 2, 64)    \
-    SLICED(bf16, 64, 64, 2, 2, 64)   \
-    SLICED(f32, 64, 64, 2, 2, 64)
+    SLICED(bf16, 64, 64, 2, 2, 64)
 #define CONVOLUTION_LINES(LINES, TYPE, STAGE_BYTES) \
     LINES(TYPE, 192, 64, 2, 2, STAGE_BYTES, 3, 8)   \
     LINES(TYPE, 192, 64, 2, 2, STAGE_BYTES, 3, 2)   \

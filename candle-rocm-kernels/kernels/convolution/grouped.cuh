@@ -1,6 +1,7 @@
 // Convolutions of groups of few channels whose lines follow one another in memory: a product's tile would be filled by
-// little. A work-item makes 16 bytes of neighbours of COLUMNS channels of a group, and reads each line of the image once
-// for all of these and for all taps of it; the taps of some channels of k lie in LDS, where all lanes read the same.
+// little. A work-item makes 16 bytes of neighbours of COLUMNS channels of a group, and reads each line of the image
+// once for all of these and for all taps of it; the taps of some channels of k lie in LDS, where all lanes read the
+// same.
 #pragma once
 #include "convolution/epilogue.cuh"
 #include "convolution/line_window.cuh"

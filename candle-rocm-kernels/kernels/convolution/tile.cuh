@@ -57,8 +57,7 @@ template <class T, class S, Gather GATHER> struct ConvolutionLoop {
     static_assert(Tile::LDS_BYTES == OPERANDS && LDS_BYTES <= LDS_MOST, "results fit where operands were");
     // Rounds of a table, in each of which every K group has a K-block.
     static constexpr uint32_t OF_TABLE = Table::ENTRIES / (K_GROUPS * DEPTH);
-    static constexpr bool ONE_ROUND = OF_TABLE == 1;
-    static_assert(!Tile::UNEVEN && Table::ENTRIES <= S::THREADS && OF_TABLE > 0,
+    static_assert(!Tile::UNEVEN && Table::ENTRIES <= S::THREADS && (K_GROUPS > 1 ? OF_TABLE == 1 : OF_TABLE >= 2),
                   "a thread for each element of a table");
 
     const ConvolutionProblem &p;
@@ -92,8 +91,8 @@ template <class T, class S, Gather GATHER> struct ConvolutionLoop {
     __device__ __forceinline__ void multiply_all(uint32_t begin, uint32_t end) {
         uint32_t rounds = ceil_div(end - begin, (uint32_t)(K_GROUPS * DEPTH));
         if (rounds == 0) return;
-        // The next table, when nobody reads the one before this any more. Where a table lasts one round, its loads are
-        // of the table before.
+        // The next table, when nobody reads the one before this any more. Of several K groups a table lasts one round,
+        // whose loads are of the table before.
         auto write_next = [&](uint32_t round) INLINED {
             if (round % OF_TABLE != 0) return;
             uint32_t next = round / OF_TABLE + 1;
@@ -102,7 +101,7 @@ template <class T, class S, Gather GATHER> struct ConvolutionLoop {
         Table::write(table(0), p, phase, begin, end);
         lds_barrier();
         load(0);
-        if constexpr (ONE_ROUND) write_next(0);
+        if constexpr (K_GROUPS > 1) write_next(0);
         stage(0);
         lds_barrier();
 #pragma unroll 1
@@ -110,7 +109,7 @@ template <class T, class S, Gather GATHER> struct ConvolutionLoop {
             bool more = round + 1 < rounds;
             if (more) {
                 load(round + 1);
-                write_next(ONE_ROUND ? round + 1 : round);
+                write_next(K_GROUPS > 1 ? round + 1 : round);
                 opt_barrier_schedule();
             }
             multiply(round);

@@ -43,9 +43,8 @@ fn places(count: usize) -> Axis {
 /// Channels last: those of a line of taps follow one another.
 fn taps_and_channels(of: &Convolution) -> Option<Convolution> {
     let channels = of.in_channels;
-    let follow = |strides: &Strides| {
-        (strides.channel == 1 || channels == 1) && strides.axes[2] == channels
-    };
+    let follow =
+        |strides: &Strides| (strides.channel == 1 || channels == 1) && strides.axes[2] == channels;
     if !follow(&of.inputs) || !follow(&of.weights) {
         return None;
     }

@@ -505,11 +505,7 @@ fn along_lines(of: &Convolution, arguments: &ConvolutionArguments, gpu: Gpu) -> 
 }
 
 /// The kernel for groups of one channel, where there is one.
-fn of_one_channel(
-    of: &Convolution,
-    arguments: &ConvolutionArguments,
-    gpu: Gpu,
-) -> Option<Kernel> {
+fn of_one_channel(of: &Convolution, arguments: &ConvolutionArguments, gpu: Gpu) -> Option<Kernel> {
     if of.groups < 2 || of.of_group() != [1, 1] {
         return None;
     }
@@ -590,16 +586,9 @@ fn grouped(of: &Convolution, arguments: &ConvolutionArguments, gpu: Gpu) -> Opti
 }
 
 /// Likewise of a gradient of the data with strides, of lines that follow one another.
-fn depthwise_data(
-    of: &Convolution,
-    arguments: &ConvolutionArguments,
-    gpu: Gpu,
-) -> Option<Kernel> {
+fn depthwise_data(of: &Convolution, arguments: &ConvolutionArguments, gpu: Gpu) -> Option<Kernel> {
     let [z, y, x] = &of.axes;
-    let (taps, stride) = (
-        u32::try_from(x.kernel).ok()?,
-        u32::try_from(x.stride).ok()?,
-    );
+    let (taps, stride) = (u32::try_from(x.kernel).ok()?, u32::try_from(x.stride).ok()?);
     let is_flat = [z.input, z.output, z.kernel] == [1; 3] && z.padding == 0;
     let are_alike = [y.kernel, y.stride, y.dilation] == [x.kernel, x.stride, 1]
         && x.dilation == 1
@@ -622,8 +611,7 @@ fn depthwise_weights(
     let exists = convolution::is_depthwise(gpu.processor, of.dtype, taps, stride);
     let depth = lines::depth(arguments).filter(|depth| *depth < 1 << 31)?;
     let groups = u64::from(arguments.groups.value);
-    if !(is_flat && are_lines && exists && y.rows.value == taps) || groups > MOST_MATRICES
-    {
+    if !(is_flat && are_lines && exists && y.rows.value == taps) || groups > MOST_MATRICES {
         return None;
     }
     let most = DEPTHWISE_SPLIT.most(depth.into());

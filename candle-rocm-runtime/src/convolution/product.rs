@@ -102,7 +102,13 @@ fn channels_first(
     let (no, (ci, co)) = (Transpose::No, (of.in_channels, of.out_channels));
     let (transpose, k, n, [image, result], [from, to]) = match of.operation {
         Operation::Forward => (no, ci, co, [x, y], [operands.inputs, operands.outputs]),
-        Operation::Data => (Transpose::Yes, co, ci, [y, x], [operands.outputs, operands.inputs]),
+        Operation::Data => (
+            Transpose::Yes,
+            co,
+            ci,
+            [y, x],
+            [operands.outputs, operands.inputs],
+        ),
         Operation::Weights => return None,
     };
     let addresses = [from, operands.weights, to];
