@@ -156,9 +156,12 @@ template <class T, int K, int STRIDE> struct DepthwiseData {
 #pragma unroll
             for (int i = 0; i < SUMS; i++)
 #pragma unroll
-                for (int tap_x = i % STRIDE; tap_x < K; tap_x += STRIDE)
-                    sums[row][i] =
-                        math::fma(line[(i - tap_x) / STRIDE + BEFORE], taps.weights[tap_y][tap_x], sums[row][i]);
+                for (int tap_x = 0; tap_x < K; tap_x++) {
+                    // Of the place that the tap meets, in parts of the stride.
+                    int at = i - tap_x + BEFORE * STRIDE;
+                    if (at % STRIDE == 0 && at >= 0)
+                        sums[row][i] = math::fma(line[at / STRIDE], taps.weights[tap_y][tap_x], sums[row][i]);
+                }
         }
     }
 
