@@ -209,7 +209,7 @@ const FAMILIES: &[Family] = &[
             Table {
                 name: "KERNELS",
                 list: "CONVOLUTION_KERNELS_",
-                callbacks: (6, 0),
+                callbacks: (8, 0),
                 row: "Kernel",
                 columns: TILES,
                 sizes: None,
@@ -217,7 +217,7 @@ const FAMILIES: &[Family] = &[
             Table {
                 name: "SLICED",
                 list: "CONVOLUTION_KERNELS_",
-                callbacks: (6, 1),
+                callbacks: (8, 1),
                 row: "Kernel",
                 columns: TILES,
                 sizes: None,
@@ -225,7 +225,7 @@ const FAMILIES: &[Family] = &[
             Table {
                 name: "DEPTHWISE",
                 list: "CONVOLUTION_KERNELS_",
-                callbacks: (6, 3),
+                callbacks: (8, 3),
                 row: "Depthwise",
                 columns: &[word("dtype", DTYPES), number("taps"), number("stride")],
                 sizes: None,
@@ -233,7 +233,7 @@ const FAMILIES: &[Family] = &[
             Table {
                 name: "HALO",
                 list: "CONVOLUTION_KERNELS_",
-                callbacks: (6, 4),
+                callbacks: (8, 4),
                 row: "Halo",
                 columns: &[
                     word("dtype", DTYPES),
@@ -248,7 +248,7 @@ const FAMILIES: &[Family] = &[
             Table {
                 name: "LINES",
                 list: "CONVOLUTION_KERNELS_",
-                callbacks: (6, 5),
+                callbacks: (8, 5),
                 row: "Lines",
                 columns: &[
                     word("dtype", DTYPES),
@@ -259,6 +259,32 @@ const FAMILIES: &[Family] = &[
                     number("stage_bytes"),
                     number("taps"),
                     number("unit"),
+                ],
+                sizes: None,
+            },
+            Table {
+                name: "GROUPED",
+                list: "CONVOLUTION_KERNELS_",
+                callbacks: (8, 7),
+                row: "Depthwise",
+                columns: &[word("dtype", DTYPES), number("taps"), number("stride")],
+                sizes: None,
+            },
+            Table {
+                name: "CHANNELS",
+                list: "CONVOLUTION_KERNELS_",
+                callbacks: (8, 6),
+                row: "Channels",
+                columns: &[
+                    word("dtype", DTYPES),
+                    of_kernels(word("schedule", &[("Staged", ""), ("Direct", "")])),
+                    number("rows"),
+                    number("columns"),
+                    number("waves_m"),
+                    number("waves_n"),
+                    number("stage_bytes"),
+                    number("stages"),
+                    number("lds_kib"),
                 ],
                 sizes: None,
             },

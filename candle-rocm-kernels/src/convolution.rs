@@ -6,7 +6,8 @@
 //! `convolution_sliced_<dtype>_<rows>x<columns>_masked` has [`SLICES`] times the wavefronts;
 //! `convolution_lines_<dtype>_<rows>x<columns>_<taps>_<unit>` ([`LinesShape`]) makes gradients of weights;
 //! `convolution_direct_<dtype>`, `convolution_depthwise_<dtype>_<taps>_<stride>` and
-//! `convolution_depthwise_last_<dtype>_<taps>_<stride>` and `convolution_depthwise_weights_<dtype>_<taps>_<stride>` make no product, and `convolution_sum_<dtype>` adds up the splits of k.
+//! `convolution_depthwise_last_<dtype>_<taps>_<stride>`, `convolution_depthwise_data_<dtype>_<taps>_<stride>` and
+//! `convolution_depthwise_weights_<dtype>_<taps>_<stride>` and `convolution_grouped_<dtype>_<taps>_<stride>` make no product, and `convolution_sum_<dtype>` adds up the splits of k.
 
 use crate::by_architecture::Lists;
 use crate::matmul::{Dtype, Tile};
@@ -33,11 +34,26 @@ impl Kernel {
             },
             threads: slices * self.waves_m * self.waves_n * wavefront,
             depth: slices * self.stage_bytes / self.dtype.bytes(),
+            prefetch: 1,
+            dynamic_lds: 0,
         }
     }
 }
 
-/// A kernel for groups of one channel, likewise.
+/// A kernel that reads both operands by vectors of channels, likewise.
+#[derive(Clone, Copy, Debug)]
+struct Channels {
+    dtype: Dtype,
+    rows: u32,
+    columns: u32,
+    waves_m: u32,
+    waves_n: u32,
+    stage_bytes: u32,
+    stages: u32,
+    lds_kib: u32,
+}
+
+/// A kernel for groups of one channel, or of few, likewise.
 #[derive(Clone, Copy, Debug)]
 struct Depthwise {
     dtype: Dtype,
@@ -76,14 +92,36 @@ pub const DEPTHWISE_LINES: u32 = 4;
 
 /// Whether a processor has a kernel for groups of one channel, `taps` x `taps` taps and places `stride` apart.
 pub fn is_depthwise(processor: Processor, dtype: Dtype, taps: u32, stride: u32) -> bool {
+    has(&DEPTHWISE, processor, [taps, stride], dtype)
+}
+
+fn has(
+    list: &'static Lists<Depthwise>,
+    processor: Processor,
+    [taps, stride]: [u32; 2],
+    dtype: Dtype,
+) -> bool {
     let is_it =
         |kernel: &Depthwise| (kernel.dtype, kernel.taps, kernel.stride) == (dtype, taps, stride);
-    DEPTHWISE.of(processor).iter().any(is_it)
+    list.of(processor).iter().any(is_it)
 }
 
 /// The name of that kernel.
 pub fn depthwise_name(dtype: Dtype, taps: u32, stride: u32) -> String {
     format!("convolution_depthwise_{}_{taps}_{stride}", dtype.name())
+}
+
+/// Output channels of a group that a workgroup of the kernels for groups of few channels makes.
+pub const GROUPED_COLUMNS: u32 = 8;
+
+/// Whether a processor has a kernel for groups of few channels, likewise.
+pub fn is_grouped(processor: Processor, dtype: Dtype, taps: u32, stride: u32) -> bool {
+    has(&GROUPED, processor, [taps, stride], dtype)
+}
+
+/// The name of that kernel.
+pub fn grouped_name(dtype: Dtype, taps: u32, stride: u32) -> String {
+    format!("convolution_grouped_{}_{taps}_{stride}", dtype.name())
 }
 
 /// Places along x that a work-item of the kernels for groups of one channel makes where channels are neighbours in memory.
@@ -98,6 +136,20 @@ pub fn depthwise_last_name(dtype: Dtype, taps: u32, stride: u32) -> String {
         "convolution_depthwise_last_{}_{taps}_{stride}",
         dtype.name()
     )
+}
+
+/// The name of the kernel of gradients of the data; there is one wherever [`is_depthwise`] says so and places are more than one
+/// apart.
+pub fn depthwise_data_name(dtype: Dtype, taps: u32, stride: u32) -> String {
+    format!(
+        "convolution_depthwise_data_{}_{taps}_{stride}",
+        dtype.name()
+    )
+}
+
+/// Lines that a work-item of it makes, beside padding.
+pub fn depthwise_data_lines(stride: u32) -> u32 {
+    2 * stride
 }
 
 /// The name of the kernel of gradients of weights; there is one wherever [`is_depthwise`] says so.
@@ -143,16 +195,40 @@ pub struct Shape {
     pub threads: u32,
     /// Elements of k in a K-block.
     pub depth: u32,
+    /// K-blocks that are on their way while one is multiplied.
+    pub prefetch: u32,
+    /// Bytes of LDS that a launch has to ask for, beside what the kernel has of its own.
+    pub dynamic_lds: u32,
 }
 
-/// The tiles that a processor has for a type, largest first.
+/// The tiles that a processor has for a type that read operands so, largest first.
 ///
 /// f32 and f64 have them everywhere: matrix units multiply where they take these, else vector units. NVIDIA's GPUs before
-/// compute capability 8.0 have none.
-pub fn shapes(processor: Processor, dtype: Dtype) -> impl Iterator<Item = Shape> {
+/// compute capability 8.0 have none, and some after it no LDS for the largest.
+pub fn shapes(processor: Processor, dtype: Dtype, gather: Gather) -> Vec<Shape> {
     let wavefront = processor.wavefront();
-    let kernels = of_type(&KERNELS, processor, dtype, |kernel| kernel.dtype);
-    kernels.map(move |kernel| kernel.shape(wavefront, 1))
+    if gather != Gather::Vectors {
+        let kernels = of_type(&KERNELS, processor, dtype, |kernel| kernel.dtype);
+        let shapes = kernels.map(|kernel| kernel.shape(wavefront, 1));
+        return shapes.filter(|shape| is_made(shape.tile, gather)).collect();
+    }
+    let most = processor
+        .multiprocessor()
+        .map(|of| of.lds_bytes_of_workgroup);
+    let kernels = of_type(&CHANNELS, processor, dtype, |kernel| kernel.dtype);
+    let shapes = kernels.map(|kernel| Shape {
+        tile: Tile {
+            rows: kernel.rows,
+            columns: kernel.columns,
+        },
+        threads: kernel.waves_m * kernel.waves_n * wavefront,
+        depth: kernel.stage_bytes / dtype.bytes(),
+        prefetch: kernel.stages - 1,
+        dynamic_lds: kernel.lds_kib << 10,
+    });
+    shapes
+        .filter(|shape| most.is_none_or(|most| shape.dynamic_lds <= most))
+        .collect()
 }
 
 /// The kernels of a list that a processor has for a type.
@@ -209,6 +285,8 @@ pub fn halo_shapes(processor: Processor, dtype: Dtype) -> impl Iterator<Item = (
             },
             threads: kernel.waves_m * kernel.waves_n * wavefront,
             depth: HALO_CHANNELS * HALO_TAPS * HALO_TAPS,
+            prefetch: 1,
+            dynamic_lds: 0,
         };
         (shape, kernel.unit)
     })
@@ -262,6 +340,8 @@ pub fn lines_shapes(processor: Processor, dtype: Dtype) -> impl Iterator<Item = 
             },
             threads: kernel.waves_m * kernel.waves_n * wavefront,
             depth: kernel.stage_bytes / dtype.bytes(),
+            prefetch: 1,
+            dynamic_lds: 0,
         },
         taps: kernel.taps,
         unit: kernel.unit,
@@ -286,7 +366,7 @@ pub enum Gather {
     Masked,
     /// The image element by element, by comparing coordinates.
     Compared,
-    /// Both operands by 16 bytes.
+    /// Both operands by 16 bytes, of channels that are neighbours.
     Vectors,
     /// Both operands element by element, rows side by side.
     Elements,
@@ -306,7 +386,7 @@ impl Gather {
 }
 
 /// Whether tiles are made so: those of 128 rows are for no more taps than a mask has bits.
-pub fn is_made(tile: Tile, gather: Gather) -> bool {
+fn is_made(tile: Tile, gather: Gather) -> bool {
     gather != Gather::Compared || tile.rows <= 64
 }
 
@@ -350,12 +430,9 @@ pub fn kernels(processor: Processor) -> Vec<(String, u32)> {
     for dtype in [Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::F64] {
         all.push((direct_name(dtype), THREADS));
         all.push((sum_name(dtype), THREADS));
-        for shape in shapes(processor, dtype) {
-            let made = Gather::ALL
-                .into_iter()
-                .filter(|gather| is_made(shape.tile, *gather));
-            let named = |gather| (kernel_name(dtype, shape.tile, gather), shape.threads);
-            all.extend(made.map(named));
+        for gather in Gather::ALL {
+            let shapes = shapes(processor, dtype, gather).into_iter();
+            all.extend(shapes.map(|of| (kernel_name(dtype, of.tile, gather), of.threads)));
         }
         for (shape, unit) in halo_shapes(processor, dtype) {
             let names = [HaloWeights::Taps, HaloWeights::Channels]
@@ -369,10 +446,20 @@ pub fn kernels(processor: Processor) -> Vec<(String, u32)> {
     }
     let depthwise = DEPTHWISE.of(processor).iter();
     let named = |of: &Depthwise| {
-        let names = [depthwise_name, depthwise_last_name, depthwise_weights_name];
-        names.map(|name| (name(of.dtype, of.taps, of.stride), THREADS))
+        let Depthwise {
+            dtype,
+            taps,
+            stride,
+        } = *of;
+        let everywhere = [depthwise_name, depthwise_last_name, depthwise_weights_name];
+        let of_strides = (stride > 1).then(|| depthwise_data_name(dtype, taps, stride));
+        let names = everywhere.map(|name| name(dtype, taps, stride));
+        names.into_iter().chain(of_strides)
     };
-    all.extend(depthwise.flat_map(named));
+    let depthwise = depthwise.flat_map(named);
+    all.extend(depthwise.map(|name| (name, THREADS)));
+    let grouped = GROUPED.of(processor).iter();
+    all.extend(grouped.map(|of| (grouped_name(of.dtype, of.taps, of.stride), THREADS)));
     all
 }
 
@@ -410,10 +497,12 @@ mod tests {
     fn all_types_have_tiles_of_whole_blocks() {
         for name in ["gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201", "sm_90"] {
             for dtype in [Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::F64] {
-                let shapes: Vec<_> = shapes(Processor::of(name), dtype).collect();
-                assert!(!shapes.is_empty(), "{name} {dtype:?}");
-                let is_whole = |shape: &Shape| dtype.depth() % shape.depth == 0;
-                assert!(shapes.iter().all(is_whole), "{name} {shapes:?}");
+                for gather in Gather::ALL {
+                    let shapes = shapes(Processor::of(name), dtype, gather);
+                    assert!(!shapes.is_empty(), "{name} {dtype:?} {gather:?}");
+                    let is_whole = |shape: &Shape| dtype.depth() % shape.depth == 0;
+                    assert!(shapes.iter().all(is_whole), "{name} {shapes:?}");
+                }
             }
         }
     }

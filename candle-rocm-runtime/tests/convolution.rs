@@ -451,7 +451,7 @@ fn shared_pixels<T: Element>() {
         (3, [16, 32], 1, [Axis::NONE, axis(6, 1), axis(6, 1)]),
         (1, [32, 80], 1, [Axis::NONE, axis(14, 1), axis(14, 1)]),
         (2, [16, 16], 1, [Axis::NONE, axis(5, 2), axis(18, 2)]),
-        (1, [32, 64], 2, [Axis::NONE, axis(8, 1), axis(8, 1)]),
+        (1, [64, 64], 2, [Axis::NONE, axis(8, 1), axis(8, 1)]),
         (3, [16, 16], 1, [Axis::NONE, axis(7, 1), axis(7, 1)]),
         (1, [16, 16], 1, [Axis::NONE, wide, axis(140, 1)]),
         (1, [16, 16], 1, [Axis::NONE, strided, axis(32, 1)]),
@@ -635,6 +635,10 @@ fn the_stem_of_a_network() {
 #[test]
 fn patches() {
     named::<f16>(1, [3, 24], 1, square(32, 16, 16, 0), false);
+    named::<f16>(1, [3, 24], 1, square(32, 16, 16, 0), true);
+    // Windows that overlap, and channels beyond a K-block.
+    named::<bf16>(1, [20, 8], 1, square(24, 8, 8, 0), true);
+    named::<f32>(2, [3, 8], 1, square(20, 8, 4, 0), false);
 }
 
 #[test]
@@ -728,12 +732,221 @@ fn depthwise_by_every_kernel() {
     depthwise_kernels::<f32>();
 }
 
+/// Groups of one channel whose lines are whole vectors, words or neither, with taps around each place and not.
+fn depthwise_lines<T: Element>() {
+    let context = common::context();
+    let stream = context.default_stream();
+    let mut draw = Random::new(12);
+    for (taps, stride) in [(3, 1), (3, 2), (5, 1), (7, 1)] {
+        for (width, padding) in [
+            (16, taps / 2),
+            (14, taps / 2),
+            (9, taps / 2),
+            (16, 0),
+            (8, 2),
+        ] {
+            let axis = |input| Axis::new(input, taps, stride, 1, [padding; 2]);
+            let axes = [Axis::NONE, axis(9), axis(width)];
+            let mut of = Convolution::contiguous(T::DTYPE, 2, [3; 2], 3, axes);
+            for operation in [Operation::Forward, Operation::Data] {
+                of.operation = operation;
+                let follows = follows(&mut draw, operation);
+                check::<T>(&stream, &of, follows, &mut draw, false);
+            }
+        }
+    }
+}
+
+#[test]
+fn depthwise_by_vectors_words_and_elements() {
+    depthwise_lines::<f16>();
+    depthwise_lines::<bf16>();
+    depthwise_lines::<f32>();
+}
+
+/// Gradients of the data of groups of one channel with strides: padding of all rests, places behind the last tap, and what
+/// follows.
+fn depthwise_strides<T: Element>() {
+    let context = common::context();
+    let stream = context.default_stream();
+    let mut draw = Random::new(13);
+    let gpu = Gpu::from(context.info());
+    for [before, after] in [[0, 0], [1, 1], [2, 0], [3, 2]] {
+        for (height, width) in [(6, 16), (7, 24), (5, 9), (2, 40)] {
+            let axis = |input| Axis::new(input, 3, 2, 1, [before, after]);
+            let axes = [Axis::NONE, axis(height), axis(width)];
+            let mut of = Convolution::contiguous(T::DTYPE, 2, [5; 2], 5, axes);
+            of.operation = Operation::Data;
+            if of.axes[1].output == 0 {
+                continue;
+            }
+            let there = Operands {
+                inputs: 256,
+                weights: 256,
+                outputs: 256,
+            };
+            let kernel = chosen(&of, &there, gpu);
+            assert!(
+                matches!(kernel, Kernel::DepthwiseData { .. }),
+                "{of} by {kernel:?}"
+            );
+            let follows = follows(&mut draw, Operation::Data);
+            check::<T>(&stream, &of, follows, &mut draw, true);
+            // As Candle has it transposed, with places that no output meets.
+            let more = |axis: Axis| Axis {
+                input: axis.input + 3,
+                ..axis
+            };
+            of.axes = [Axis::NONE, more(axes[1]), more(axes[2])];
+            of.inputs = Strides::channels_first(5, of.axes.map(|axis| axis.input));
+            check::<T>(&stream, &of, follows, &mut draw, false);
+        }
+    }
+}
+
+#[test]
+fn depthwise_gradients_of_strides() {
+    depthwise_strides::<f16>();
+    depthwise_strides::<bf16>();
+    depthwise_strides::<f32>();
+}
+
+/// Groups of few channels: less and more than a work-item makes, and than lie in LDS at once, whole vectors and words and
+/// neither, strides, and what follows.
+fn few_channels<T: Element>() {
+    let context = common::context();
+    let stream = context.default_stream();
+    let mut draw = Random::new(16);
+    let gpu = Gpu::from(context.info());
+    for (channels, groups, width, stride) in [
+        ([16, 16], 2, 16, 1),
+        ([12, 22], 2, 14, 1),
+        ([36, 6], 3, 9, 1),
+        ([8, 16], 4, 16, 2),
+        ([26, 6], 2, 18, 2),
+    ] {
+        let axis = |input| Axis::new(input, 3, stride, 1, [1; 2]);
+        let axes = [Axis::NONE, axis(7), axis(width)];
+        let mut of = Convolution::contiguous(T::DTYPE, 3, channels, groups, axes);
+        for operation in [Operation::Forward, Operation::Data] {
+            of.operation = operation;
+            let there = Operands {
+                inputs: 256,
+                weights: 256,
+                outputs: 256,
+            };
+            let kernel = chosen(&of, &there, gpu);
+            let is_grouped = matches!(kernel, Kernel::Grouped { .. });
+            assert_eq!(
+                is_grouped,
+                stride == 1 || operation == Operation::Forward,
+                "{of}"
+            );
+            let follows = follows(&mut draw, operation);
+            check::<T>(&stream, &of, follows, &mut draw, true);
+        }
+    }
+}
+
+#[test]
+fn groups_of_few_channels() {
+    few_channels::<f16>();
+    few_channels::<bf16>();
+    few_channels::<f32>();
+}
+
+/// Channels that are neighbours: of less than a K-block, of some and a part, in groups, with strides, dilation, axes that are
+/// not alike, more taps than a mask has bits, rows and columns behind the last, and what follows.
+fn channels_as_neighbours<T: Element>() {
+    let context = common::context();
+    let stream = context.default_stream();
+    let mut draw = Random::new(14);
+    let gpu = Gpu::from(context.info());
+    let axis = |input, kernel, stride, dilation| {
+        Axis::new(input, kernel, stride, dilation, [dilation, dilation + 1])
+    };
+    let one = Axis::NONE;
+    let cases = [
+        (2, [8, 72], 1, [one, axis(7, 3, 1, 1), axis(9, 3, 1, 1)]),
+        (1, [72, 24], 1, [one, axis(6, 3, 2, 1), axis(11, 2, 1, 2)]),
+        (1, [144, 8], 1, [one, one, axis(70, 3, 2, 1)]),
+        (2, [48, 32], 2, [one, axis(5, 3, 1, 1), axis(5, 3, 1, 1)]),
+        (
+            1,
+            [16, 136],
+            1,
+            [axis(3, 2, 1, 1), axis(4, 3, 1, 1), axis(5, 3, 1, 1)],
+        ),
+        (1, [8, 8], 1, [one, axis(9, 7, 1, 1), axis(9, 7, 1, 1)]),
+    ];
+    for (batch, channels, groups, axes) in cases {
+        let mut of = Convolution::contiguous(T::DTYPE, batch, channels, groups, axes);
+        of.inputs = Strides::channels_last(channels[0], axes.map(|axis| axis.input));
+        of.outputs = Strides::channels_last(channels[1], axes.map(|axis| axis.output));
+        let as_neighbours =
+            Strides::channels_last(channels[0] / groups, axes.map(|axis| axis.kernel));
+        // A gradient of the data has Candle's weights transposed.
+        for (operation, weights) in [
+            (Operation::Forward, as_neighbours),
+            (Operation::Data, of.weights),
+        ] {
+            (of.operation, of.weights) = (operation, weights);
+            let there = Operands {
+                inputs: 256,
+                weights: 256,
+                outputs: 256,
+            };
+            let kernel = chosen(&of, &there, gpu);
+            assert!(matches!(kernel, Kernel::Tile { .. }), "{of} by {kernel:?}");
+            let follows = follows(&mut draw, operation);
+            check::<T>(&stream, &of, follows, &mut draw, true);
+        }
+    }
+}
+
+#[test]
+fn both_operands_by_vectors_of_channels() {
+    channels_as_neighbours::<f16>();
+    channels_as_neighbours::<bf16>();
+    channels_as_neighbours::<f32>();
+    channels_as_neighbours::<f64>();
+}
+
+/// In all operations, of all dtypes, and what follows; with gaps between channels of places.
+fn one_tap<T: Element>() {
+    let context = common::context();
+    let stream = context.default_stream();
+    let mut draw = Random::new(15);
+    for operation in OPERATIONS {
+        for (last, gap) in [(false, 0), (true, 0), (true, 3)] {
+            let axes = square(6, 1, 1, 0);
+            let mut of = Convolution::contiguous(T::DTYPE, 2, [40, 24], 1, axes);
+            of.operation = operation;
+            if last {
+                of.inputs = Strides::channels_last(40, axes.map(|axis| axis.input));
+                of.outputs = Strides::channels_last(24, axes.map(|axis| axis.output));
+            }
+            of.weights = Strides::channels_last(40 + gap, axes.map(|axis| axis.kernel));
+            let mut follows = follows(&mut draw, operation);
+            // An addend, or a bias between images, is none of a product's.
+            for beta in [0.0, follows.beta] {
+                follows.beta = beta;
+                check::<T>(&stream, &of, follows, &mut draw, false);
+            }
+        }
+    }
+}
+
 #[test]
 fn one_tap_is_a_product() {
     for last in [false, true] {
         named::<f16>(2, [40, 24], 1, square(6, 1, 1, 0), last);
         named::<f16>(2, [40, 24], 1, square(7, 1, 2, 0), last);
     }
+    one_tap::<f16>();
+    one_tap::<bf16>();
+    one_tap::<f32>();
+    one_tap::<f64>();
 }
 
 /// So many places that k is summed in splits, with all tiles.

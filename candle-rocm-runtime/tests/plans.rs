@@ -24,12 +24,12 @@ const RECORDED: [(&str, [u64; 6]); 6] = [
     (
         "convolution",
         [
-            0x5aff1a1fb451b8b6,
-            0xcad744306f29aacc,
-            0x5c5bf1e2f3e931a6,
-            0x1c367f6ca5879682,
-            0x62f41c179cdfa7d1,
-            0x6f8e6589fe5acbb3,
+            0xd64b177d3a3e224a,
+            0x8233ab68f00276f8,
+            0xca48b6ff146e4686,
+            0x63e996b2e14b560e,
+            0x0e94669469c65e29,
+            0x79333505d7103f37,
         ],
     ),
     (
@@ -235,6 +235,8 @@ fn add_convolution(kernel: &convolution::plan::Kernel, plans: &mut Plans) {
     plans.add(&match *kernel {
         Kernel::Direct => [0; 4],
         Kernel::Depthwise { taps, stride } => [1, taps, stride, 0].map(u64::from),
+        Kernel::DepthwiseData { taps, stride } => [5, taps, stride, 0].map(u64::from),
+        Kernel::Grouped { taps, stride } => [6, taps, stride, 0].map(u64::from),
         Kernel::DepthwiseLast { taps, stride } => [2, taps, stride, 0].map(u64::from),
         Kernel::DepthwiseWeights {
             taps,

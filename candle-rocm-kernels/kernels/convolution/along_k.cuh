@@ -41,9 +41,8 @@ template <class T, int ROWS, class S> struct ImageAlongK {
     using Stage = typename Elements::Stage;
     using Table = KTable<T>;
     static constexpr int DEPTH = Elements::DEPTH;
-    // A row's offset in bytes and its coordinates, in LDS.
-    using Row = WordVector<4>::type;
-    static constexpr int ROWS_BYTES = ROWS * (int)sizeof(Row);
+    using Rows = RowTable<T, ROWS>;
+    static constexpr int ROWS_BYTES = Rows::BYTES;
 
     GatheredMemory memory;
     LdsBytes rows;
@@ -52,25 +51,15 @@ template <class T, int ROWS, class S> struct ImageAlongK {
     __device__ __forceinline__ ImageAlongK(const ConvolutionProblem &p, const Phase &phase, uint32_t first_row,
                                            LdsBytes rows)
         : memory((const T *)p.image + phase.image), rows(rows) {
-        for (uint32_t i = threadIdx.x; i < ROWS; i += S::THREADS) {
-            uint32_t number = first_row + i;
-            bool is_there = number < phase.rows;
-            Place row = phase.row(p, is_there ? number : 0);
-            Coordinates at = row_coordinates(p, phase, row);
-            uint32_t in_image = row.outer * (uint32_t)p.image_row + image_offset<uint32_t>(p, at);
-            lds_store(rows + i * sizeof(Row), Row{in_image * (uint32_t)sizeof(T), (uint32_t)at.z, (uint32_t)at.y,
-                                                  (uint32_t)(is_there ? at.x : OUTSIDE)});
-        }
+        Rows::write(rows, p, phase, first_row, S::THREADS);
     }
     __device__ __forceinline__ void load(const ConvolutionProblem &p, LdsBytes table, uint32_t k_block) {
         uint32_t k = k_block + Elements::k(), offset = Table::image(table, k).offset;
         Coordinates by = Table::compared(table, k);
 #pragma unroll
         for (int i = 0; i < Elements::COUNT; i++) {
-            Row row = lds_load<Row>(rows + Elements::row(i) * sizeof(Row));
-            bool z = row[1] + (uint32_t)by.z < (uint32_t)p.z.size, y = row[2] + (uint32_t)by.y < (uint32_t)p.y.size,
-                 x = row[3] + (uint32_t)by.x < (uint32_t)p.x.size;
-            elements.read(i, memory, (z & y & x) ? row[0] + offset : GatheredMemory::NOWHERE);
+            auto [from, is_inside] = Rows::find(rows, p, Elements::row(i), by);
+            elements.read(i, memory, is_inside ? from + offset : GatheredMemory::NOWHERE);
         }
     }
     __device__ __forceinline__ void stage(LdsBytes to) const { elements.stage(to); }

@@ -45,6 +45,8 @@ template <class T, int K, int STRIDE> struct DepthwiseLast {
                                                       uint32_t first_channel, uint32_t vectors, bool backwards) {
         auto *to = (LDS_MEMORY Bits *)lds;
         uint32_t channels = vectors * V;
+        // Some loads on their way at once.
+#pragma unroll 4
         for (uint32_t i = threadIdx.x; i < K * K * channels; i += THREADS) {
             uint32_t channel = i / (K * K), tap = i - channel * (K * K);
             int64_t at =

@@ -141,13 +141,11 @@ template <class T, class S, int UNIT> struct MatrixLines {
 
 template <class T, class S, int TAPS, int UNIT> struct LineVectorsLoop {
     static_assert(sizeof(T) == 2, "taps are made by halves of words");
-    using Atom = MmaAtom<T>;
     using Image = ImageLines<T, S, TAPS, UNIT>;
     using Matrix = MatrixLines<T, S, UNIT>;
     using Tile = WaveTile<T, S, Image::Stage::BYTES + Matrix::Stage::BYTES>;
     static constexpr bool IS_GRADIENT = true;
     static constexpr int OPERANDS = Tile::LDS_BYTES, ROWS_AT = OPERANDS, LDS_BYTES = ROWS_AT + S::M * 4;
-    static constexpr int STEPS = Image::Stage::CHUNKS / Atom::STEP_CHUNKS, STEPS_UNROLLED = Atom::UNROLLED ? STEPS : 1;
     static_assert(LDS_BYTES <= LDS_MOST, "what a workgroup may have");
 
     const ConvolutionProblem &p;
@@ -163,21 +161,7 @@ template <class T, class S, int TAPS, int UNIT> struct LineVectorsLoop {
         matrix.load(p, k);
     }
     __device__ __forceinline__ void multiply() {
-        uint32_t lane = lane_id();
-        Operand<T, typename Image::Stage, Tile::BLOCKS_M, Atom::ROWS> of_a(tile.row + Atom::a_row(lane),
-                                                                           Atom::a_chunk(lane));
-        Operand<T, typename Matrix::Stage, Tile::BLOCKS_N, Atom::COLUMNS> of_b(tile.column + Atom::b_column(lane),
-                                                                               Atom::b_chunk(lane));
-#pragma unroll STEPS_UNROLLED
-        for (int step = 0; step < STEPS; step++)
-#pragma unroll
-            for (int load = 0; load < Atom::LOADS; load++) {
-                of_a.load(lds, step, load);
-                of_b.load(lds + Image::Stage::BYTES, step, load);
-                tile.multiply(of_a.fragment, of_b.fragment);
-                // Reading ahead, the compiler would run out of registers.
-                if (S::WAVE == 32) tile.opt_barrier_ordered();
-            }
+        multiply_stage<T, typename Image::Stage, typename Matrix::Stage>(tile, lds, lds + Image::Stage::BYTES);
     }
     // From chunk `begin` to `end`.
     __device__ __forceinline__ void multiply_all(uint32_t begin, uint32_t end) {

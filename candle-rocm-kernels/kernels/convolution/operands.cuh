@@ -5,8 +5,9 @@
 // the K-block before is multiplied: the loads need no division. A row that is outside of the image at a tap has a bit
 // set for it (masked), or its coordinates are compared; elements outside read as 0 without a branch.
 //
-// Lanes have consecutive rows, whose elements lie together in memory where rows are places along x; or, where chunks
-// are read at once, the chunks of few rows; or consecutive elements of k, where these are places (along_k.cuh).
+// Lanes have consecutive rows, whose elements lie together in memory where rows are places along x; or consecutive
+// elements of k, where these are places (along_k.cuh). Where both operands' channels are neighbours, chunks are read at
+// once, without a table (channels.cuh).
 #pragma once
 #include "convolution/places.cuh"
 #include "matmul/loads/k_block.cuh"
@@ -23,11 +24,15 @@ class GatheredMemory {
 #else
     static constexpr int FORMAT = 0x31004000;
 #endif
+    static constexpr uint32_t BYTES = 0xffffff00;
     __amdgpu_buffer_rsrc_t memory;
 
 public:
+    // The offset of what reads as 0. Of a vector the compiler may read its last bytes alone, behind it, where 2^32 must
+    // not be reached.
+    static constexpr uint32_t NOWHERE = BYTES;
     __device__ __forceinline__ explicit GatheredMemory(const void *at)
-        : memory(__builtin_amdgcn_make_buffer_rsrc((void *)at, 0, (int)0xffffff00, FORMAT)) {}
+        : memory(__builtin_amdgcn_make_buffer_rsrc((void *)at, 0, (int)BYTES, FORMAT)) {}
     __device__ __forceinline__ uint16_t read_16(uint32_t offset) const {
         return __builtin_amdgcn_raw_buffer_load_b16(memory, offset, 0, 0);
     }
@@ -60,6 +65,7 @@ public:
     }
 
 public:
+    static constexpr uint32_t NOWHERE = ~0u;
     __device__ __forceinline__ explicit GatheredMemory(const void *at) : memory((const char *)at) {}
     __device__ __forceinline__ uint16_t read_16(uint32_t offset) const { return read<uint16_t>(offset); }
     __device__ __forceinline__ uint32_t read_32(uint32_t offset) const { return read<uint32_t>(offset); }
@@ -82,6 +88,7 @@ public:
     const __attribute__((address_space(1))) char *memory;
 
 public:
+    static constexpr uint32_t NOWHERE = ~0u;
     __device__ __forceinline__ explicit GatheredMemory(const void *at)
         : memory((const __attribute__((address_space(1))) char *)at) {}
     // Predicated, so that no branch stands between loads.
@@ -129,8 +136,6 @@ public:
     }
 #endif
     // read_*_from reads what is there for certain: `first`, which is the same in all lanes, and an offset.
-    // The offset of what reads as 0.
-    static constexpr uint32_t NOWHERE = ~0u;
 };
 
 // 16 bytes on their way: four words, or eight elements of 16 bits that were read by themselves. Nothing is done to them
@@ -171,9 +176,9 @@ template <class T, bool GATHERED> struct Chunk : SixteenBytes<GATHERED && sizeof
 };
 
 // How operands are read: the image element by element, with a bit for each tap (MASKED) or by comparing coordinates
-// (COMPARED), or a chunk at once; the matrix a chunk at once but for ELEMENTS, whose image is compared, and ALONG_K,
-// whose lanes have consecutive elements of k of both.
-enum class Gather { MASKED, COMPARED, VECTORS, ELEMENTS, ALONG_K };
+// (COMPARED); the matrix a chunk at once but for ELEMENTS, whose image is compared, and ALONG_K, whose lanes have
+// consecutive elements of k of both.
+enum class Gather { MASKED, COMPARED, ELEMENTS, ALONG_K };
 
 // What ENTRIES elements of k, of several K-blocks, add to places, in LDS.
 template <class T> struct KTable {
@@ -235,10 +240,9 @@ template <class T> struct KTable {
     }
 };
 
-// The shape of a tile that K_GROUPS groups of so many wavefronts make, each of every K_GROUPS-th K-block of k.
-template <int M, int N, int WAVES_M, int WAVES_N, int STAGE_BYTES, int K_GROUPS_ = 1>
-struct ConvolutionShape : MatmulShape<M, N, WAVES_M, WAVES_N, STAGE_BYTES, 1> {
-    static constexpr int K_GROUPS = K_GROUPS_, OF_K_GROUP = WAVES_M * WAVES_N * WAVEFRONT; // threads
+// The shape of a tile that K_GROUPS groups of its wavefronts make, each of every K_GROUPS-th K-block of k.
+template <class TILE, int K_GROUPS_ = 1> struct InKGroups : TILE {
+    static constexpr int K_GROUPS = K_GROUPS_, OF_K_GROUP = TILE::THREADS;
     // This thread's number in its K group.
     static __device__ __forceinline__ uint32_t thread() {
         return K_GROUPS == 1 ? threadIdx.x : threadIdx.x % OF_K_GROUP;
@@ -247,6 +251,8 @@ struct ConvolutionShape : MatmulShape<M, N, WAVES_M, WAVES_N, STAGE_BYTES, 1> {
         return K_GROUPS == 1 ? 0 : uniform(threadIdx.x / OF_K_GROUP);
     }
 };
+template <int M, int N, int WAVES_M, int WAVES_N, int STAGE_BYTES, int K_GROUPS = 1>
+using ConvolutionShape = InKGroups<MatmulShape<M, N, WAVES_M, WAVES_N, STAGE_BYTES, 1>, K_GROUPS>;
 
 // A thread's chunks of an operand of ROWS rows: whose row and chunk they are.
 template <class T, int ROWS, class S, bool BY_ROWS> struct Chunks {
@@ -263,35 +269,60 @@ template <class T, int ROWS, class S, bool BY_ROWS> struct Chunks {
     }
 };
 
+// Where rows of the image begin: an offset in bytes and coordinates of each, in LDS.
+template <class T, int ROWS> struct RowTable {
+    using Row = WordVector<4>::type;
+    static constexpr int BYTES = ROWS * (int)sizeof(Row);
+
+    static __device__ __forceinline__ void write(LdsBytes table, const ConvolutionProblem &p, const Phase &phase,
+                                                 uint32_t first_row, uint32_t threads) {
+        for (uint32_t i = threadIdx.x; i < ROWS; i += threads) {
+            uint32_t number = first_row + i;
+            bool is_there = number < phase.rows;
+            Place row = phase.row(p, is_there ? number : 0);
+            Coordinates at = row_coordinates(p, phase, row);
+            uint32_t in_image = row.outer * (uint32_t)p.image_row + image_offset<uint32_t>(p, at);
+            lds_store(table + i * sizeof(Row), Row{in_image * (uint32_t)sizeof(T), (uint32_t)at.z, (uint32_t)at.y,
+                                                   (uint32_t)(is_there ? at.x : OUTSIDE)});
+        }
+    }
+    // The offset of a row, and whether it is inside at what an element of k adds.
+    struct Found {
+        uint32_t offset;
+        bool is_inside;
+    };
+    static __device__ __forceinline__ Found find(LdsBytes table, const ConvolutionProblem &p, uint32_t row,
+                                                 const Coordinates &by) {
+        Row of = lds_load<Row>(table + row * sizeof(Row));
+        return {of[0], is_inside_at_once(p, {(int32_t)of[1], (int32_t)of[2], (int32_t)of[3]}, by)};
+    }
+};
+
 // Rows that are gathered from the image.
 template <class T, int ROWS, class S, Gather GATHER> struct ImageBlock {
-    static constexpr bool VECTORS = GATHER == Gather::VECTORS, MASKED = GATHER == Gather::MASKED;
+    static constexpr bool MASKED = GATHER == Gather::MASKED;
     using Stage = typename S::template Stage<T, ROWS>;
-    using Mine = Chunks<T, ROWS, S, !VECTORS>;
+    using Mine = Chunks<T, ROWS, S, true>;
     static constexpr int V = VEC16<T>, DEPTH = S::STAGE_BYTES / (int)sizeof(T);
     using Table = KTable<T>;
 
     GatheredMemory memory;
-    uint32_t offset[Mine::OWN_ROWS], outside[Mine::OWN_ROWS];
-    Coordinates at[Mine::OWN_ROWS];
-    Chunk<T, !VECTORS> held[Mine::COUNT];
+    uint32_t offset, outside;
+    Coordinates at;
+    Chunk<T, true> held[Mine::COUNT];
 
     // What a block has in LDS beside what it stages.
     static constexpr int ROWS_BYTES = 0;
 
     __device__ __forceinline__ ImageBlock(const ConvolutionProblem &p, const Phase &phase, uint32_t first_row, LdsBytes)
         : memory((const T *)p.image + phase.image) {
-#pragma unroll
-        for (int i = 0; i < Mine::OWN_ROWS; i++) {
-            uint32_t number = first_row + Mine::row(i);
-            bool is_there = number < phase.rows;
-            Place row = phase.row(p, is_there ? number : 0);
-            at[i] = row_coordinates(p, phase, row);
-            uint32_t in_image = row.outer * (uint32_t)p.image_row + image_offset<uint32_t>(p, at[i]);
-            offset[i] = in_image * (uint32_t)sizeof(T);
-            if (!is_there) at[i].x = OUTSIDE;
-            if constexpr (MASKED) outside[i] = mask(p, phase, at[i]);
-        }
+        uint32_t number = first_row + Mine::row(0);
+        bool is_there = number < phase.rows;
+        Place row = phase.row(p, is_there ? number : 0);
+        at = row_coordinates(p, phase, row);
+        offset = (row.outer * (uint32_t)p.image_row + image_offset<uint32_t>(p, at)) * (uint32_t)sizeof(T);
+        if (!is_there) at.x = OUTSIDE;
+        if constexpr (MASKED) outside = mask(p, phase, at);
     }
 
     // The taps at which a row is outside.
@@ -317,17 +348,12 @@ template <class T, int ROWS, class S, Gather GATHER> struct ImageBlock {
         return mask >> tap & 1 ? ~0u : 0;
 #endif
     }
-    // The offset of row `row`'s element k, which `entry` of the table says.
-    __device__ __forceinline__ uint32_t place(const ConvolutionProblem &p, LdsBytes table, int row, uint32_t k,
+    // The offset of the row's element k, which `entry` of the table says.
+    __device__ __forceinline__ uint32_t place(const ConvolutionProblem &p, LdsBytes table, uint32_t k,
                                               const typename Table::Image &entry) const {
-        uint32_t from = offset[row] + entry.offset;
-        if constexpr (MASKED) return from | bit_of(outside[row], entry.tap);
-        // Bits, and no branch.
-        Coordinates by = Table::compared(table, k);
-        bool z = (uint32_t)(at[row].z + by.z) < (uint32_t)p.z.size,
-             y = (uint32_t)(at[row].y + by.y) < (uint32_t)p.y.size,
-             x = (uint32_t)(at[row].x + by.x) < (uint32_t)p.x.size;
-        return (z & y & x) ? from : GatheredMemory::NOWHERE;
+        uint32_t from = offset + entry.offset;
+        if constexpr (MASKED) return from | bit_of(outside, entry.tap);
+        return is_inside_at_once(p, at, Table::compared(table, k)) ? from : GatheredMemory::NOWHERE;
     }
 
     // Reads the K-block whose elements of k are in the table from `k_block` on.
@@ -335,16 +361,11 @@ template <class T, int ROWS, class S, Gather GATHER> struct ImageBlock {
 #pragma unroll
         for (int i = 0; i < Mine::COUNT; i++) {
             uint32_t first = k_block + Mine::chunk(i) * V;
-            if constexpr (VECTORS) {
-                held[i].read(memory, place(p, table, i, first, Table::images(table, first).v[0]));
-            } else {
 #pragma unroll
-                for (int j = 0; j < V; j += 2) {
-                    auto k = Table::images(table, first + j);
+            for (int j = 0; j < V; j += 2) {
+                auto k = Table::images(table, first + j);
 #pragma unroll
-                    for (int e = 0; e < 2; e++)
-                        held[i].gather(j + e, memory, place(p, table, 0, first + j + e, k.v[e]));
-                }
+                for (int e = 0; e < 2; e++) held[i].gather(j + e, memory, place(p, table, first + j + e, k.v[e]));
             }
         }
     }

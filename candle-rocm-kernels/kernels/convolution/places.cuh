@@ -127,6 +127,14 @@ __device__ __forceinline__ Int result_offset(const ConvolutionProblem &p, const 
     return (Int)row.outer * (Int)p.result_row + (Int)row.z * (Int)p.z.result + (Int)row.y * (Int)p.y.result +
            (Int)row.x * (Int)p.x.result;
 }
+// Bits, and no branch.
+__device__ __forceinline__ bool is_inside_at_once(const ConvolutionProblem &p, const Coordinates &row,
+                                                  const Coordinates &k) {
+    bool z = (uint32_t)row.z + (uint32_t)k.z < (uint32_t)p.z.size,
+         y = (uint32_t)row.y + (uint32_t)k.y < (uint32_t)p.y.size,
+         x = (uint32_t)row.x + (uint32_t)k.x < (uint32_t)p.x.size;
+    return z & y & x;
+}
 __device__ __forceinline__ bool is_inside(const ConvolutionProblem &p, const Coordinates &row, const Coordinates &k) {
     return (uint32_t)(row.z + k.z) < (uint32_t)p.z.size && (uint32_t)(row.y + k.y) < (uint32_t)p.y.size &&
            (uint32_t)(row.x + k.x) < (uint32_t)p.x.size;

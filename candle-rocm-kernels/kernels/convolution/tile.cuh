@@ -19,6 +19,26 @@
 #include "convolution/vector_atom.cuh"
 #include "matmul/main_loop/tile.cuh"
 
+// Adds what stages of both operands make to a wavefront's sums.
+template <class T, class StageA, class StageB, class Tile>
+__device__ __forceinline__ void multiply_stage(Tile &tile, LdsBytes stage_a, LdsBytes stage_b) {
+    using Atom = MmaAtom<T>;
+    constexpr int STEPS = StageA::CHUNKS / Atom::STEP_CHUNKS, STEPS_UNROLLED = Atom::UNROLLED ? STEPS : 1;
+    uint32_t lane = lane_id();
+    Operand<T, StageA, Tile::BLOCKS_M, Atom::ROWS> of_a(tile.row + Atom::a_row(lane), Atom::a_chunk(lane));
+    Operand<T, StageB, Tile::BLOCKS_N, Atom::COLUMNS> of_b(tile.column + Atom::b_column(lane), Atom::b_chunk(lane));
+#pragma unroll STEPS_UNROLLED
+    for (int step = 0; step < STEPS; step++)
+#pragma unroll
+        for (int load = 0; load < Atom::LOADS; load++) {
+            of_a.load(stage_a, step, load);
+            of_b.load(stage_b, step, load);
+            tile.multiply(of_a.fragment, of_b.fragment);
+            // Reading ahead, the compiler would run out of registers.
+            if (WAVEFRONT == 32) tile.opt_barrier_ordered();
+        }
+}
+
 template <class T, class S, Gather GATHER> struct ConvolutionLoop {
     using Atom = MmaAtom<T>;
     using Sum = typename Product<T>::Sum;
@@ -34,7 +54,6 @@ template <class T, class S, Gather GATHER> struct ConvolutionLoop {
     using Tile = WaveTile<T, S, OPERANDS>;
     static constexpr int ROWS_AT = TABLES + 2 * Table::BYTES,
                          LDS_BYTES = ROWS_AT + (Image::ROWS_BYTES > S::M * 4 ? Image::ROWS_BYTES : S::M * 4);
-    static constexpr int STEPS = Image::Stage::CHUNKS / Atom::STEP_CHUNKS, STEPS_UNROLLED = Atom::UNROLLED ? STEPS : 1;
     static_assert(Tile::LDS_BYTES == OPERANDS && LDS_BYTES <= LDS_MOST, "results fit where operands were");
     // Rounds of a table, in each of which every K group has a K-block.
     static constexpr uint32_t OF_TABLE = Table::ENTRIES / (K_GROUPS * DEPTH);
@@ -66,22 +85,8 @@ template <class T, class S, Gather GATHER> struct ConvolutionLoop {
         matrix.stage(buffer(round) + Image::Stage::BYTES);
     }
     __device__ __forceinline__ void multiply(uint32_t round) {
-        uint32_t lane = lane_id();
-        Operand<T, typename Image::Stage, Tile::BLOCKS_M, Atom::ROWS> of_a(tile.row + Atom::a_row(lane),
-                                                                           Atom::a_chunk(lane));
-        Operand<T, typename Matrix::Stage, Tile::BLOCKS_N, Atom::COLUMNS> of_b(tile.column + Atom::b_column(lane),
-                                                                               Atom::b_chunk(lane));
-        LdsBytes stage_a = buffer(round), stage_b = stage_a + Image::Stage::BYTES;
-#pragma unroll STEPS_UNROLLED
-        for (int step = 0; step < STEPS; step++)
-#pragma unroll
-            for (int load = 0; load < Atom::LOADS; load++) {
-                of_a.load(stage_a, step, load);
-                of_b.load(stage_b, step, load);
-                tile.multiply(of_a.fragment, of_b.fragment);
-                // Reading ahead, the compiler would run out of registers.
-                if (S::WAVE == 32) tile.opt_barrier_ordered();
-            }
+        LdsBytes stage_a = buffer(round);
+        multiply_stage<T, typename Image::Stage, typename Matrix::Stage>(tile, stage_a, stage_a + Image::Stage::BYTES);
     }
     __device__ __forceinline__ void multiply_all(uint32_t begin, uint32_t end) {
         uint32_t rounds = ceil_div(end - begin, (uint32_t)(K_GROUPS * DEPTH));

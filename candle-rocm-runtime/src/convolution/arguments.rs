@@ -171,6 +171,18 @@ impl AxisArguments {
         }
     }
 
+    /// Places of rows of all phases.
+    pub(super) fn places(&self) -> u64 {
+        let phases = u64::from(self.phases.value);
+        u64::from(self.rows_less.value) * phases + u64::from(self.rows_rest)
+    }
+
+    /// Zeros before the places of a gradient of the data.
+    pub(super) fn zeros_before(&self) -> u64 {
+        let first = u64::try_from(self.first).unwrap_or_default();
+        (first * u64::from(self.phases.value)).saturating_sub(self.shift.into())
+    }
+
     /// Rows and taps of the largest phase.
     fn most(&self) -> [u64; 2] {
         let of = |rest, more: Divisor, less: Divisor| match rest {

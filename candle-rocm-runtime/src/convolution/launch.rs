@@ -5,6 +5,7 @@ use candle_rocm_kernels::{convolution, CONVOLUTION};
 
 use super::arguments::ConvolutionArguments;
 use super::description::{Activation, Convolution, Epilogue, Operands, Operation};
+use super::fold::folded;
 use super::halo;
 use super::library;
 use super::lines;
@@ -22,6 +23,8 @@ use crate::stream::queue::Stream;
 
 /// Workgroups for a compute unit of the kernels that go on in steps of their grid.
 const WORKGROUPS_PER_UNIT: u64 = 16;
+/// Likewise of those whose workgroups first read all taps of their channels.
+const WORKGROUPS_OF_TAPS_PER_UNIT: u64 = 4;
 
 /// All that a plan depends on beside the GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -152,12 +155,14 @@ pub unsafe fn convolve_by(
 
 /// The kernels that can make a checked convolution on a GPU, and in how many splits.
 pub fn kernels(of: &Convolution, operands: &Operands, gpu: Gpu) -> Vec<Kernel> {
+    let of = &folded(of, operands).unwrap_or(*of);
     let arguments = ConvolutionArguments::new(of, operands, &Epilogue::default());
     Kernel::all(of, &arguments, gpu, is_within(of))
 }
 
 /// The one of [`kernels`] that is chosen.
 pub fn chosen(of: &Convolution, operands: &Operands, gpu: Gpu) -> Kernel {
+    let of = &folded(of, operands).unwrap_or(*of);
     let arguments = ConvolutionArguments::new(of, operands, &Epilogue::default());
     Kernel::new(of, &arguments, gpu, is_within(of))
 }
@@ -195,8 +200,27 @@ fn tiled(
     let all = i32::try_from(tiles[0] * tiles[1]).map_err(|_| too_many())?;
     Ok(LaunchConfig {
         grid_dim: (all as u32, splits, arguments.matrices() as u32),
+        shared_mem_bytes: shape.dynamic_lds,
         ..line(1, threads)
     })
+}
+
+/// The grid of a kernel whose work-items make so many places along x and y of all images and groups.
+fn by_lines(
+    arguments: &ConvolutionArguments,
+    [x, y]: [u64; 2],
+    [of_x, of_y]: [u64; 2],
+) -> Result<LaunchConfig> {
+    let planes = u64::from(arguments.row_outers.value) * u64::from(arguments.groups.value);
+    let all = workgroups_of_lines(x.div_ceil(of_x) * y.div_ceil(of_y) * planes)?;
+    Ok(line(all, convolution::THREADS))
+}
+
+/// Workgroups whose work-items make a line, or some, of so many.
+fn workgroups_of_lines(lines: u64) -> Result<u32> {
+    let all = u32::try_from(lines.div_ceil(convolution::THREADS.into())).ok();
+    all.filter(|all| *all < 1 << 23)
+        .ok_or_else(|| Error::unsupported("it has more lines than a launch"))
 }
 
 /// The grid of a kernel; tiles get their order and splits.
@@ -253,14 +277,29 @@ fn grid(
             }
         }
         Kernel::Depthwise { .. } => {
-            let of_x = u64::from(arguments.x.rows.value).div_ceil(vector);
-            let of_y =
-                u64::from(arguments.y.rows.value).div_ceil(convolution::DEPTHWISE_LINES.into());
-            let planes = u64::from(arguments.row_outers.value) * u64::from(arguments.groups.value);
-            let all = (of_x * of_y * planes).div_ceil(convolution::THREADS.into());
-            let all = u32::try_from(all).ok().filter(|all| *all < 1 << 23);
-            let all = all.ok_or_else(|| Error::unsupported("it has more lines than a launch"))?;
-            line(all, threads)
+            let places = [&arguments.x, &arguments.y].map(|axis| axis.rows.value.into());
+            by_lines(
+                arguments,
+                places,
+                [vector, convolution::DEPTHWISE_LINES.into()],
+            )?
+        }
+        Kernel::Grouped { .. } => {
+            let lines = u64::from(arguments.row_outers.value) * u64::from(arguments.y.rows.value);
+            let all =
+                workgroups_of_lines(lines * u64::from(arguments.x.rows.value).div_ceil(vector))?;
+            let of_columns = arguments.columns.div_ceil(convolution::GROUPED_COLUMNS);
+            LaunchConfig {
+                grid_dim: (all, of_columns, matrices as u32),
+                ..line(1, threads)
+            }
+        }
+        Kernel::DepthwiseData { stride, .. } => {
+            let places = arguments.x.places();
+            // Lines are counted with the zeros before the first.
+            let lines = arguments.y.places() + arguments.y.zeros_before();
+            let of_item = convolution::depthwise_data_lines(stride);
+            by_lines(arguments, [places, lines], [vector, of_item.into()])?
         }
         Kernel::DepthwiseLast { .. } => {
             let vectors = u64::from(arguments.groups.value) / vector;
@@ -272,7 +311,7 @@ fn grid(
             let places =
                 u64::from(arguments.row_outers.value) * u64::from(arguments.y.rows.value) * of_x;
             let wanted = places.div_ceil(u64::from(threads) / of_workgroup);
-            let most = (gpu.units() * WORKGROUPS_PER_UNIT).div_ceil(parts);
+            let most = (gpu.units() * WORKGROUPS_OF_TAPS_PER_UNIT).div_ceil(parts);
             let all = u32::try_from(parts * wanted.clamp(1, most)).ok();
             let all = all.filter(|_| i32::try_from(places).is_ok());
             let all = all.ok_or_else(|| Error::unsupported("it has more places than a launch"))?;
@@ -292,6 +331,7 @@ fn prepare(
     let context = stream.context();
     let gpu = Gpu::from(context.info());
     let vector = u64::from(16 / of.dtype.bytes());
+    let of = &folded(of, operands).unwrap_or(*of);
     let mut arguments = ConvolutionArguments::new(of, operands, epilogue);
     let mut gather = arguments.choose_gather(vector);
     arguments.choose_store(vector);

@@ -6,6 +6,7 @@
 //! | a convolution: shape, layout in memory, what is computed of it | [`description`] |
 //! | as kernels are told it | `arguments` |
 //! | which kernel, in how many splits of k | [`plan`] |
+//! | taps along x in channels' place, where these are read in vectors | `fold` |
 //! | which of them are 3 x 3 taps that share pixels | `halo` |
 //! | which gradients of weights are read along lines | `lines` |
 //! | the launch | [`convolve`] |
@@ -15,6 +16,7 @@
 mod arguments;
 mod choice;
 pub mod description;
+mod fold;
 mod halo;
 mod launch;
 pub mod library;

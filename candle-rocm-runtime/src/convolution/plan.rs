@@ -18,6 +18,9 @@ use crate::plan::roofline::{memory_cycles, overlapped, Roofline};
 /// Multiply-adds of an element of the result below which a product's tile would be filled by nothing: groups of so few
 /// channels have the kernel without products.
 const FEW_CHANNELS: usize = 4;
+/// Multiply-adds of a place of the result and channels of it, in a group, up to which groups have the kernel that makes no
+/// product: a tile's columns would be filled by a quarter.
+const GROUPED_CHANNELS: [u32; 2] = [32, 16];
 /// What every GPU takes in a grid's third dimension.
 pub(super) const MOST_MATRICES: u64 = 65_535;
 /// Bytes of partial sums: a gradient of weights takes no more workspace.
@@ -66,6 +69,20 @@ pub enum Kernel {
     Direct,
     /// Groups of one channel: lines of neighbours a work-item.
     Depthwise {
+        /// Along each of two axes.
+        taps: u32,
+        /// Between places of the image, along both.
+        stride: u32,
+    },
+    /// Groups of few channels: lines of neighbours of some of a group's a work-item.
+    Grouped {
+        /// Along each of two axes.
+        taps: u32,
+        /// Between places of the image, along both.
+        stride: u32,
+    },
+    /// Gradients of the data of groups of one channel, where places are `stride` apart: lines of neighbours a work-item.
+    DepthwiseData {
         /// Along each of two axes.
         taps: u32,
         /// Between places of the image, along both.
@@ -135,10 +152,10 @@ impl Kernel {
     ) -> Self {
         let [inputs, outputs] = of.of_group();
         let is_gradient_of_weights = of.operation == Operation::Weights;
-        let of_one =
-            depthwise(of, arguments, gpu).or_else(|| depthwise_weights(of, arguments, gpu));
-        if let Some(depthwise) = of_one.filter(|_| is_within) {
-            return depthwise;
+        let without_product =
+            of_one_channel(of, arguments, gpu).or_else(|| grouped(of, arguments, gpu));
+        if let Some(kernel) = without_product.filter(|_| is_within) {
+            return kernel;
         }
         if !is_gradient_of_weights && of.groups > 1 && inputs.max(outputs) < FEW_CHANNELS {
             return Self::Direct;
@@ -162,15 +179,17 @@ impl Kernel {
         is_within: bool,
     ) -> Vec<Self> {
         let mut all = vec![Self::Direct];
-        all.extend(depthwise(of, arguments, gpu).filter(|_| is_within));
-        all.extend(depthwise_weights(of, arguments, gpu).filter(|_| is_within));
+        let without_product = [
+            of_one_channel(of, arguments, gpu),
+            grouped(of, arguments, gpu),
+        ];
+        all.extend(without_product.into_iter().flatten().filter(|_| is_within));
         // Tiles do not go backwards in memory.
         let is_backwards =
             of.operation == Operation::Data && of.axes.iter().any(|axis| axis.is_flipped);
         if is_within && !is_backwards {
             let gather = gather_of(of, arguments);
-            let shapes = convolution::shapes(gpu.processor, of.dtype);
-            for shape in shapes.filter(|shape| convolution::is_made(shape.tile, gather)) {
+            for shape in convolution::shapes(gpu.processor, of.dtype, gather) {
                 let depth = arguments.depth.into();
                 let most = Self::most_splits(of, arguments, depth);
                 let wanted = SPLITS.iter().take_while(|wanted| **wanted <= most);
@@ -214,8 +233,10 @@ impl Kernel {
             Self::Lines { lines, .. } => Some(&lines.shape),
             Self::Direct
             | Self::Depthwise { .. }
+            | Self::DepthwiseData { .. }
             | Self::DepthwiseLast { .. }
-            | Self::DepthwiseWeights { .. } => None,
+            | Self::DepthwiseWeights { .. }
+            | Self::Grouped { .. } => None,
         }
     }
 
@@ -268,11 +289,14 @@ impl Kernel {
             reads: 0.0,
             registers: 0,
         };
-        // Two buffers of a K-block.
+        // Two buffers of a K-block, or what the launch asks for.
         let gathered = Work {
-            lds: 2 * (rows + columns) * bytes * shape.depth * 5 / 4,
+            lds: match shape.dynamic_lds {
+                0 => 2 * (rows + columns) * bytes * shape.depth * 5 / 4,
+                lds => lds,
+            },
             latency: match gather {
-                Gather::Vectors => costs::LATENCY.value,
+                Gather::Vectors => costs::LATENCY.value / f64::from(shape.prefetch),
                 _ => costs::GATHER_LATENCY.value,
             },
             reads,
@@ -309,8 +333,10 @@ impl Kernel {
             },
             Self::Direct
             | Self::Depthwise { .. }
+            | Self::DepthwiseData { .. }
             | Self::DepthwiseLast { .. }
-            | Self::DepthwiseWeights { .. } => return None,
+            | Self::DepthwiseWeights { .. }
+            | Self::Grouped { .. } => return None,
         })
     }
 
@@ -392,6 +418,13 @@ impl Kernel {
             Self::Depthwise { taps, stride } => {
                 (convolution::depthwise_name(dtype, *taps, *stride), THREADS)
             }
+            Self::Grouped { taps, stride } => {
+                (convolution::grouped_name(dtype, *taps, *stride), THREADS)
+            }
+            Self::DepthwiseData { taps, stride } => (
+                convolution::depthwise_data_name(dtype, *taps, *stride),
+                THREADS,
+            ),
             Self::DepthwiseWeights { taps, stride, .. } => (
                 convolution::depthwise_weights_name(dtype, *taps, *stride),
                 THREADS,
@@ -471,28 +504,28 @@ fn along_lines(of: &Convolution, arguments: &ConvolutionArguments, gpu: Gpu) -> 
     all
 }
 
-/// The kernel for groups of one channel, where there is one: lines of image and result follow one another, or channels do.
-fn depthwise(of: &Convolution, arguments: &ConvolutionArguments, gpu: Gpu) -> Option<Kernel> {
-    let [inputs, outputs] = of.of_group();
-    let (z, y, x) = (&arguments.z, &arguments.y, &arguments.x);
-    let (taps, stride) = (x.taps.value, u32::try_from(x.row_step).ok()?);
-    let are_alike = y.taps.value == taps
-        && y.row_step == x.row_step
-        && x.k_step == y.k_step
-        && x.k_step.abs() == 1
-        && [x, y, z].iter().all(|axis| axis.phases.value == 1)
-        && [z.rows.value, z.taps.value] == [1, 1]
-        && z.size == 1
-        // As the phase's: a gradient of the data begins before its first turn.
-        && i64::from(z.first) == i64::from(z.shift / z.phases.value);
-    let is_one = of.operation != Operation::Weights && of.groups > 1 && [inputs, outputs] == [1, 1];
-    let exists = convolution::is_depthwise(gpu.processor, of.dtype, taps, stride);
-    if !(is_one && are_alike && exists) {
+/// The kernel for groups of one channel, where there is one.
+fn of_one_channel(of: &Convolution, arguments: &ConvolutionArguments, gpu: Gpu) -> Option<Kernel> {
+    if of.groups < 2 || of.of_group() != [1, 1] {
         return None;
     }
-    // Lanes are neighbours along x.
-    let is_first = x.image == 1 && x.result == 1 && x.matrix.min(y.matrix) >= 0;
-    if is_first {
+    match of.operation {
+        Operation::Forward => depthwise(of, arguments, gpu),
+        Operation::Data => {
+            depthwise(of, arguments, gpu).or_else(|| depthwise_data(of, arguments, gpu))
+        }
+        Operation::Weights => depthwise_weights(of, arguments, gpu),
+    }
+}
+
+/// Of a convolution or a gradient of the data without phases: lines of image and result follow one another, or channels do.
+fn depthwise(of: &Convolution, arguments: &ConvolutionArguments, gpu: Gpu) -> Option<Kernel> {
+    let (y, x) = (&arguments.y, &arguments.x);
+    let [taps, stride] = square_taps(arguments)?;
+    if !convolution::is_depthwise(gpu.processor, of.dtype, taps, stride) {
+        return None;
+    }
+    if are_lines(arguments) {
         return Some(Kernel::Depthwise { taps, stride });
     }
     let vector = i64::from(16 / of.dtype.bytes());
@@ -517,6 +550,54 @@ fn depthwise(of: &Convolution, arguments: &ConvolutionArguments, gpu: Gpu) -> Op
     is_last.then_some(Kernel::DepthwiseLast { taps, stride })
 }
 
+/// Taps and stride along each of two axes, where these are alike, of a convolution or a gradient of the data without phases.
+fn square_taps(arguments: &ConvolutionArguments) -> Option<[u32; 2]> {
+    let (z, y, x) = (&arguments.z, &arguments.y, &arguments.x);
+    let (taps, stride) = (x.taps.value, u32::try_from(x.row_step).ok()?);
+    let are_alike = y.taps.value == taps
+        && y.row_step == x.row_step
+        && x.k_step == y.k_step
+        && x.k_step.abs() == 1
+        && [x, y, z].iter().all(|axis| axis.phases.value == 1)
+        && [z.rows.value, z.taps.value] == [1, 1]
+        && z.size == 1
+        // As the phase's: a gradient of the data begins before its first turn.
+        && i64::from(z.first) == i64::from(z.shift / z.phases.value);
+    are_alike.then_some([taps, stride])
+}
+
+/// Whether lanes that are neighbours along x are neighbours in image and result, and taps do not go backwards in memory.
+fn are_lines(arguments: &ConvolutionArguments) -> bool {
+    let (y, x) = (&arguments.y, &arguments.x);
+    x.image == 1 && x.result == 1 && x.matrix.min(y.matrix) >= 0
+}
+
+/// The kernel for groups of few channels, where there is one, of lines that follow one another.
+fn grouped(of: &Convolution, arguments: &ConvolutionArguments, gpu: Gpu) -> Option<Kernel> {
+    let [most_k, most_columns] = GROUPED_CHANNELS;
+    let are_few = arguments.columns <= most_columns && arguments.k_outers.value <= most_k;
+    let groups = u64::from(arguments.groups.value);
+    if of.operation == Operation::Weights || !are_few || !(2..=MOST_MATRICES).contains(&groups) {
+        return None;
+    }
+    let [taps, stride] = square_taps(arguments)?;
+    let exists = convolution::is_grouped(gpu.processor, of.dtype, taps, stride);
+    (exists && are_lines(arguments)).then_some(Kernel::Grouped { taps, stride })
+}
+
+/// Likewise of a gradient of the data with strides, of lines that follow one another.
+fn depthwise_data(of: &Convolution, arguments: &ConvolutionArguments, gpu: Gpu) -> Option<Kernel> {
+    let [z, y, x] = &of.axes;
+    let (taps, stride) = (u32::try_from(x.kernel).ok()?, u32::try_from(x.stride).ok()?);
+    let is_flat = [z.input, z.output, z.kernel] == [1; 3] && z.padding == 0;
+    let are_alike = [y.kernel, y.stride, y.dilation] == [x.kernel, x.stride, 1]
+        && x.dilation == 1
+        && !(x.is_flipped || y.is_flipped);
+    let are_lines = [arguments.x.image, arguments.x.place] == [1; 2];
+    let exists = stride > 1 && convolution::is_depthwise(gpu.processor, of.dtype, taps, stride);
+    (is_flat && are_alike && are_lines && exists).then_some(Kernel::DepthwiseData { taps, stride })
+}
+
 /// Likewise of a gradient of the weights, of lines that follow one another.
 fn depthwise_weights(
     of: &Convolution,
@@ -525,14 +606,12 @@ fn depthwise_weights(
 ) -> Option<Kernel> {
     let (z, y, x) = (&arguments.z, &arguments.y, &arguments.x);
     let (taps, stride) = (x.rows.value, u32::try_from(x.k_step).ok()?);
-    let is_one = of.operation == Operation::Weights && of.groups > 1 && of.of_group() == [1, 1];
     let is_flat = [z.rows.value, z.taps.value] == [1, 1] && z.size == 1 && z.first == 0;
     let are_lines = [x.image, x.matrix, x.row_step.into()] == [1; 3];
     let exists = convolution::is_depthwise(gpu.processor, of.dtype, taps, stride);
     let depth = lines::depth(arguments).filter(|depth| *depth < 1 << 31)?;
     let groups = u64::from(arguments.groups.value);
-    if !(is_one && is_flat && are_lines && exists && y.rows.value == taps) || groups > MOST_MATRICES
-    {
+    if !(is_flat && are_lines && exists && y.rows.value == taps) || groups > MOST_MATRICES {
         return None;
     }
     let most = DEPTHWISE_SPLIT.most(depth.into());

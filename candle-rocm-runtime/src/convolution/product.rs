@@ -4,7 +4,7 @@ use super::description::{Activation, Convolution, Epilogue, Operands, Operation}
 use crate::gemm::{self, GemmDtype, GemmProblem, Residual, Transpose};
 use candle_rocm_kernels::matmul::Dtype;
 
-/// The product, and what follows it; `None` if it is none.
+/// The product, and what follows it; `None` if it is none. Weights are read as they lie.
 pub(super) fn of(
     of: &Convolution,
     operands: &Operands,
@@ -16,51 +16,81 @@ pub(super) fn of(
     if epilogue.addend.is_some() && epilogue.beta != 0.0 {
         return None;
     }
-    if of.operation != Operation::Forward || of.groups != 1 || !of.axes.iter().all(is_plain) {
+    if of.groups != 1 || !of.axes.iter().all(is_plain) {
         return None;
     }
-    let places = of.axes.map(|axis| axis.input);
-    let plane: usize = places.iter().product();
-    let (x, w, y) = (&of.inputs, &of.weights, &of.outputs);
+    let w = &of.weights;
     if of.in_channels == 0 || w.batch < of.in_channels || w.channel != 1 && of.in_channels > 1 {
         return None;
     }
-    let dtype = dtype_of(of.dtype)?;
-    let no = Transpose::No;
-    let problem = |ops, [m, n, k]: [usize; 3], operands: [u64; 3]| GemmProblem {
+    channels_last(of, operands, epilogue).or_else(|| channels_first(of, operands, epilogue))
+}
+
+/// A packed product, with the epilogue's factors.
+fn product(
+    of: &Convolution,
+    epilogue: &Epilogue,
+    ops: [Transpose; 2],
+    sizes: [usize; 3],
+    operands: [u64; 3],
+) -> Option<GemmProblem> {
+    Some(GemmProblem {
         alpha: epilogue.alpha,
         beta: epilogue.beta,
-        ..GemmProblem::packed(dtype, ops, [m, n, k], operands)
-    };
-    // Channels last: rows are channels, as are a bias and what follows it.
-    let (ci, co) = (of.in_channels, of.out_channels);
+        ..GemmProblem::packed(dtype_of(of.dtype)?, ops, sizes, operands)
+    })
+}
+
+/// Of tensors whose channels are neighbours: rows are channels, as are a bias and what follows it.
+fn channels_last(
+    of: &Convolution,
+    operands: &Operands,
+    epilogue: &Epilogue,
+) -> Option<(GemmProblem, gemm::Epilogue)> {
+    let places = of.axes.map(|axis| axis.input);
+    let plane: usize = places.iter().product();
     let is_last = |strides: &super::Strides, channels: usize| {
-        has_places(strides, places, channels) && strides.channel == 1
+        has_places(strides, places, channels)
+            && (strides.channel == 1 || channels == 1)
+            && (of.batch == 1 || strides.batch == plane * channels)
     };
-    if is_last(x, ci)
-        && is_last(y, co)
-        && is_dense(of.batch, x.batch, plane * ci)
-        && is_dense(of.batch, y.batch, plane * co)
-    {
-        let activation = activation_of(epilogue.activation)?;
-        let mut product = problem(
-            [Transpose::Yes, no],
-            [co, of.batch * plane, ci],
-            [operands.weights, operands.inputs, operands.outputs],
-        );
-        product.lda = w.batch;
-        let follows = gemm::Epilogue {
-            bias: epilogue.bias,
-            activation,
-            residual: epilogue.residual.map(|address| Residual {
-                address,
-                ld: co,
-                stride: 0,
-            }),
-        };
-        return Some((product, follows));
+    let (ci, co) = (of.in_channels, of.out_channels);
+    if !is_last(&of.inputs, ci) || !is_last(&of.outputs, co) {
+        return None;
     }
-    // Channels first: a product for each image.
+    let (no, yes, all) = (Transpose::No, Transpose::Yes, of.batch * plane);
+    let (x, w, y) = (operands.inputs, operands.weights, operands.outputs);
+    let (ops, sizes, operands) = match of.operation {
+        Operation::Forward => ([yes, no], [co, all, ci], [w, x, y]),
+        Operation::Data => ([no, no], [ci, all, co], [w, y, x]),
+        Operation::Weights => ([no, yes], [ci, co, all], [x, y, w]),
+    };
+    let mut product = product(of, epilogue, ops, sizes, operands)?;
+    match of.operation {
+        Operation::Weights => product.ldc = of.weights.batch,
+        Operation::Forward | Operation::Data => product.lda = of.weights.batch,
+    }
+    let follows = gemm::Epilogue {
+        bias: epilogue.bias,
+        activation: activation_of(epilogue.activation)?,
+        residual: epilogue.residual.map(|address| Residual {
+            address,
+            ld: product.ldc,
+            stride: 0,
+        }),
+    };
+    Some((product, follows))
+}
+
+/// Of tensors whose places are neighbours: a product for each image. A gradient of weights would be a sum of these.
+fn channels_first(
+    of: &Convolution,
+    operands: &Operands,
+    epilogue: &Epilogue,
+) -> Option<(GemmProblem, gemm::Epilogue)> {
+    let places = of.axes.map(|axis| axis.input);
+    let plane: usize = places.iter().product();
+    let (x, y) = (&of.inputs, &of.outputs);
     let is_first =
         |strides: &super::Strides| has_places(strides, places, 1) && strides.channel == plane;
     let is_bare = epilogue.bias.is_none()
@@ -69,16 +99,25 @@ pub(super) fn of(
     if !is_bare || !is_first(x) || !is_first(y) {
         return None;
     }
-    let mut product = problem(
-        [no, no],
-        [plane, co, ci],
-        [operands.inputs, operands.weights, operands.outputs],
-    );
-    product.ldb = w.batch;
+    let (no, (ci, co)) = (Transpose::No, (of.in_channels, of.out_channels));
+    let (transpose, k, n, [image, result], [from, to]) = match of.operation {
+        Operation::Forward => (no, ci, co, [x, y], [operands.inputs, operands.outputs]),
+        Operation::Data => (
+            Transpose::Yes,
+            co,
+            ci,
+            [y, x],
+            [operands.outputs, operands.inputs],
+        ),
+        Operation::Weights => return None,
+    };
+    let addresses = [from, operands.weights, to];
+    let mut product = product(of, epilogue, [no, transpose], [plane, n, k], addresses)?;
+    product.ldb = of.weights.batch;
     product.batch = of.batch;
-    product.stride_a = i64::try_from(x.batch).ok()?;
+    product.stride_a = i64::try_from(image.batch).ok()?;
     product.stride_b = 0;
-    product.stride_c = i64::try_from(y.batch).ok()?;
+    product.stride_c = i64::try_from(result.batch).ok()?;
     Some((product, gemm::Epilogue::default()))
 }
 
@@ -101,10 +140,6 @@ fn has_places(strides: &super::Strides, places: [usize; 3], apart: usize) -> boo
         next *= places[i];
         follows
     })
-}
-
-fn is_dense(batch: usize, stride: usize, image: usize) -> bool {
-    batch == 1 || stride == image
 }
 
 fn activation_of(activation: Activation) -> Option<gemm::Activation> {

@@ -40,24 +40,32 @@ template <int LINES_, int LINE_BYTES> struct SwizzledLines {
     }
 };
 
-// An operand on its way: lines are rows (ALONG_K) or elements of k. A thread copies VECTORS vectors of a stage, each
-// STEP lines after the one before.
+// The vectors of a stage that a thread copies: COUNT, each STEP lines after the one before, all of the same chunk of
+// their lines.
+template <class LINES, class S> struct DirectVectors {
+    using Lines = LINES;
+    static constexpr int COUNT = Lines::BYTES / 16 / S::THREADS, STEP = S::THREADS / Lines::CHUNKS;
+    static_assert(COUNT * STEP == Lines::LINES && STEP % 8 == 0, "a thread's vectors are all swizzled alike");
+    static __device__ __forceinline__ uint32_t line(int i) { return threadIdx.x / Lines::CHUNKS + i * STEP; }
+    static __device__ __forceinline__ uint32_t chunk() { return Lines::swizzled(line(0), threadIdx.x % Lines::CHUNKS); }
+    static __device__ __forceinline__ uint32_t lds_offset(int i) { return (threadIdx.x + i * S::THREADS) * 16; }
+};
+
+// An operand on its way: lines are rows (ALONG_K) or elements of k.
 template <class T, int ROWS, class S, bool ALONG_K> struct DirectKBlock : KBlockBase<T, ROWS, S, ALONG_K> {
     using Base = KBlockBase<T, ROWS, S, ALONG_K>;
     static constexpr int V = Base::V, SIZE = Base::SIZE, DEPTH = Base::DEPTH;
     using Lines = SwizzledLines<ALONG_K ? ROWS : DEPTH, (ALONG_K ? DEPTH : ROWS) * SIZE>;
-    static constexpr int VECTORS = Lines::BYTES / 16 / S::THREADS, STEP = S::THREADS / Lines::CHUNKS;
-    static_assert(VECTORS * STEP == Lines::LINES && STEP % 8 == 0, "a thread's vectors are all swizzled alike");
+    using Mine = DirectVectors<Lines, S>;
+    static constexpr int VECTORS = Mine::COUNT;
 
     const T *base;
     uint32_t offset[VECTORS];
 
-    // This thread's vector i: its line, and its first element's place in it.
-    static __device__ __forceinline__ uint32_t line(int i) { return threadIdx.x / Lines::CHUNKS + i * STEP; }
-    static __device__ __forceinline__ uint32_t along() {
-        return Lines::swizzled(line(0), threadIdx.x % Lines::CHUNKS) * V;
-    }
-    static __device__ __forceinline__ uint32_t lds_offset(int i) { return (threadIdx.x + i * S::THREADS) * 16; }
+    static __device__ __forceinline__ uint32_t line(int i) { return Mine::line(i); }
+    // The vectors' first element in their lines.
+    static __device__ __forceinline__ uint32_t along() { return Mine::chunk() * V; }
+    static __device__ __forceinline__ uint32_t lds_offset(int i) { return Mine::lds_offset(i); }
 
     __device__ __forceinline__ DirectKBlock(const T *matrix, int64_t ld, uint32_t start, uint32_t rows, uint32_t begin,
                                             uint32_t end)
@@ -132,35 +140,28 @@ template <class T, class Lines, int BLOCKS, bool ALONG_K> struct DirectOperand {
     }
 };
 
-// The phases of a workgroup's main loop, and what they share: registers of matmul_direct, by reference. Fragments have
-// two sets: a step's are read while those of the step before are multiplied.
-template <class T, class S, Op OP_A, Op OP_B> struct DirectLoop {
+// The phases of a workgroup's main loop, and what they share: registers of the kernel, by reference. Fragments have two
+// sets: a step's are read while those of the step before are multiplied.
+template <class T, class S, class LinesA, class LinesB, bool A_ALONG_K, bool B_ALONG_K> struct DirectStages {
     using Atom = MmaAtom<T>;
-    using KBlockA = DirectKBlock<T, S::M, S, OP_A == Op::T>;
-    using KBlockB = DirectKBlock<T, S::N, S, OP_B == Op::N>;
     // LDS: S::STAGES stages of k, each of A and then of B.
-    static constexpr int OF_A = KBlockA::Lines::BYTES, LDS_STAGE_BYTES = OF_A + KBlockB::Lines::BYTES,
+    static constexpr int OF_A = LinesA::BYTES, LDS_STAGE_BYTES = OF_A + LinesB::BYTES,
                          LDS_BYTES = S::STAGES * LDS_STAGE_BYTES;
     using Tile = WaveTile<T, S, LDS_BYTES>;
-    using Scales = typename Plain<T, S>::template Scales<Tile>;
     static_assert(Tile::LDS_BYTES == LDS_BYTES && S::STAGES > 2, "results fit where operands were");
-    static constexpr int DEPTH = KBlockA::DEPTH, STEPS = S::STAGE_BYTES / 16 / Atom::STEP_CHUNKS;
+    static constexpr int STEPS = S::STAGE_BYTES / 16 / Atom::STEP_CHUNKS;
     static_assert(STEPS % 2 == 0, "stages begin with the first of two sets of fragments");
-    using OperandA = DirectOperand<T, typename KBlockA::Lines, Tile::BLOCKS_M, OP_A == Op::T>;
-    using OperandB = DirectOperand<T, typename KBlockB::Lines, Tile::BLOCKS_N, OP_B == Op::N>;
+    using OperandA = DirectOperand<T, LinesA, Tile::BLOCKS_M, A_ALONG_K>;
+    using OperandB = DirectOperand<T, LinesB, Tile::BLOCKS_N, B_ALONG_K>;
+    using FragmentsA = typename Atom::Fragment[2][Tile::BLOCKS_M];
+    using FragmentsB = typename Atom::Fragment[2][Tile::BLOCKS_N];
 
-    KBlockA &a;
-    KBlockB &b;
     Tile &tile;
     OperandA &of_a;
     OperandB &of_b;
-    typename Atom::Fragment (&fragments_a)[2][Tile::BLOCKS_M], (&fragments_b)[2][Tile::BLOCKS_N];
+    FragmentsA &fragments_a;
+    FragmentsB &fragments_b;
 
-    // Copy: one of `splits` parts of a stage, global -> LDS.
-    __device__ __forceinline__ void copy(LdsBytes lds_stage, bool is_one, int share, int shares) {
-        a.copy(lds_stage, is_one, share, shares);
-        b.copy(lds_stage + OF_A, is_one, share, shares);
-    }
     // Read: a step's fragments, LDS -> registers.
     __device__ __forceinline__ void read(LdsBytes lds_stage, int step) {
         of_a.read(fragments_a[step % 2], lds_stage, step);
@@ -168,18 +169,70 @@ template <class T, class S, Op OP_A, Op OP_B> struct DirectLoop {
     }
     // Multiply: a step's fragments, registers -> sums.
     __device__ __forceinline__ void multiply(int step) { tile.multiply(fragments_a[step % 2], fragments_b[step % 2]); }
+
+    // Multiplies so many stages, at least one. copy(lds_stage, is_one, share, shares) asks for share `share` of the
+    // next stage, global -> LDS, if there is one.
+    template <class Copy> __device__ __forceinline__ void multiply_stages(LdsBytes lds, uint32_t stages, Copy copy) {
+        // All stages but one are on their way before the first is multiplied.
+#pragma unroll
+        for (int stage = 0; stage < S::STAGES - 1; stage++) {
+            copy(lds + stage * LDS_STAGE_BYTES, (uint32_t)stage < stages, 0, 1);
+            end_copies();
+        }
+        wait_for_copies<S::STAGES - 2>();
+        lds_barrier();
+        read(lds, 0);
+        // Where the stage lies that is multiplied, the next one, and the one before.
+        uint32_t now = 0, before = LDS_BYTES - LDS_STAGE_BYTES;
+#pragma unroll 1
+        for (uint32_t left = stages; left > 0; left--) {
+            uint32_t next = now + LDS_STAGE_BYTES == LDS_BYTES ? 0 : now + LDS_STAGE_BYTES;
+#pragma unroll
+            for (int step = 0; step < STEPS; step++) {
+                if (step + 1 < STEPS) {
+                    read(lds + now, step + 1);
+                    copy(lds + before, left >= S::STAGES, step, STEPS - 1);
+                } else {
+                    end_copies();
+                    wait_for_copies<S::STAGES - 2>();
+                    lds_barrier();
+                    read(lds + next, 0);
+                }
+                multiply(step);
+            }
+            before = now;
+            now = next;
+        }
+        lds_barrier();
+    }
+};
+
+// A product's tile by these.
+template <class T, class S, Op OP_A, Op OP_B> struct DirectLoop {
+    using Atom = MmaAtom<T>;
+    using KBlockA = DirectKBlock<T, S::M, S, OP_A == Op::T>;
+    using KBlockB = DirectKBlock<T, S::N, S, OP_B == Op::N>;
+    using Stages = DirectStages<T, S, typename KBlockA::Lines, typename KBlockB::Lines, OP_A == Op::T, OP_B == Op::N>;
+    using Tile = typename Stages::Tile;
+    using Scales = typename Plain<T, S>::template Scales<Tile>;
+    static constexpr int DEPTH = KBlockA::DEPTH;
+
+    KBlockA &a;
+    KBlockB &b;
+    Stages &stages;
+
     // What is left from k on, and products that have no whole stages.
     __device__ __forceinline__ void multiply_rest(LdsBytes lds, uint32_t k, uint32_t end) {
 #pragma unroll 1
         for (; k < end; k += DEPTH) {
             a.stage_any(lds, k);
-            b.stage_any(lds + OF_A, k);
+            b.stage_any(lds + Stages::OF_A, k);
             lds_barrier();
 #pragma unroll 1
-            for (int step = 0; step < STEPS; step++) {
-                of_a.read(fragments_a[0], lds, step);
-                of_b.read(fragments_b[0], lds + OF_A, step);
-                multiply(0);
+            for (int step = 0; step < Stages::STEPS; step++) {
+                stages.of_a.read(stages.fragments_a[0], lds, step);
+                stages.of_b.read(stages.fragments_b[0], lds + Stages::OF_A, step);
+                stages.multiply(0);
             }
             lds_barrier();
         }
@@ -187,46 +240,19 @@ template <class T, class S, Op OP_A, Op OP_B> struct DirectLoop {
 
     static __device__ __forceinline__ void run(const MatmulProblem &, const TileCoordinates &coords, LdsBytes lds,
                                                KBlockA &a, KBlockB &b, Tile &tile, Scales &) {
-        OperandA of_a(tile.row, Atom::a_row(lane_id()), Atom::a_chunk(lane_id()));
-        OperandB of_b(tile.column, Atom::b_column(lane_id()), Atom::b_chunk(lane_id()));
-        typename Atom::Fragment fragments_a[2][Tile::BLOCKS_M], fragments_b[2][Tile::BLOCKS_N];
-        DirectLoop loop = {a, b, tile, of_a, of_b, fragments_a, fragments_b};
-
-        uint32_t stages = min_of(a.k_blocks(), b.k_blocks());
-        if (stages > 0) {
-            // All stages but one are on their way before the first is multiplied.
-#pragma unroll
-            for (int stage = 0; stage < S::STAGES - 1; stage++) {
-                loop.copy(lds + stage * LDS_STAGE_BYTES, (uint32_t)stage < stages, 0, 1);
-                end_copies();
-            }
-            wait_for_copies<S::STAGES - 2>();
-            lds_barrier();
-            loop.read(lds, 0);
-            // Where the stage lies that is multiplied, the next one, and the one before.
-            uint32_t now = 0, before = LDS_BYTES - LDS_STAGE_BYTES;
-#pragma unroll 1
-            for (uint32_t left = stages; left > 0; left--) {
-                uint32_t next = now + LDS_STAGE_BYTES == LDS_BYTES ? 0 : now + LDS_STAGE_BYTES;
-#pragma unroll
-                for (int step = 0; step < STEPS; step++) {
-                    if (step + 1 < STEPS) {
-                        loop.read(lds + now, step + 1);
-                        loop.copy(lds + before, left >= S::STAGES, step, STEPS - 1);
-                    } else {
-                        end_copies();
-                        wait_for_copies<S::STAGES - 2>();
-                        lds_barrier();
-                        loop.read(lds + next, 0);
-                    }
-                    loop.multiply(step);
-                }
-                before = now;
-                now = next;
-            }
-            lds_barrier();
-        }
-        loop.multiply_rest(lds, coords.begin + stages * DEPTH, coords.end);
+        typename Stages::OperandA of_a(tile.row, Atom::a_row(lane_id()), Atom::a_chunk(lane_id()));
+        typename Stages::OperandB of_b(tile.column, Atom::b_column(lane_id()), Atom::b_chunk(lane_id()));
+        typename Stages::FragmentsA fragments_a;
+        typename Stages::FragmentsB fragments_b;
+        Stages stages = {tile, of_a, of_b, fragments_a, fragments_b};
+        uint32_t count = min_of(a.k_blocks(), b.k_blocks());
+        if (count > 0)
+            stages.multiply_stages(lds, count, [&](LdsBytes lds_stage, bool is_one, int share, int shares) INLINED {
+                a.copy(lds_stage, is_one, share, shares);
+                b.copy(lds_stage + Stages::OF_A, is_one, share, shares);
+            });
+        DirectLoop loop = {a, b, stages};
+        loop.multiply_rest(lds, coords.begin + count * DEPTH, coords.end);
     }
 };
 
