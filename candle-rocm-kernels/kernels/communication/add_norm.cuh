@@ -30,9 +30,8 @@ __device__ __forceinline__ bool sum_unit(const AllReduceProblem &p, const AddNor
             values = load_unit<T>(p.from, first, count, false);
         } else {
             char *area = area_from(p, rank);
-            if (!wait_until(p, rank, piece.number, waiting, [&]() INLINED {
-                    return read_packets<T>(p, area, piece.number, threadIdx.x, values);
-                }))
+            if (!wait_until(p, rank, piece.number, waiting,
+                            [&]() INLINED { return read_packets<T>(p, area, piece.number, threadIdx.x, values); }))
                 return false;
         }
         take<T, N>(SUM, rank == 0, all, values);

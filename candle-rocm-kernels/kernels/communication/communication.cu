@@ -52,11 +52,10 @@ ENTRY __launch_bounds__(COMMUNICATION_THREADS) communication_gather(Communicatio
 FOR_COMMUNICATED(REDUCTIONS)
 
 // All-reduces with what follows them in a model.
-#define ADD_NORMS(NAME, T)                                                                               \
-    ENTRY __launch_bounds__(ALL_REDUCE_THREADS)                                                          \
-        communication_add_norm_##NAME(AllReduceProblem p, const T *residual, T *normed, const T *weight, \
-                                      uint32_t columns, float epsilon) {                                 \
-        all_reduce_add_norm<T>(p, {residual, normed, weight, columns, epsilon});                         \
+#define ADD_NORMS(NAME, T)                                                                                    \
+    ENTRY __launch_bounds__(ALL_REDUCE_THREADS) communication_add_norm_##NAME(                                \
+        AllReduceProblem p, const T *residual, T *normed, const T *weight, uint32_t columns, float epsilon) { \
+        all_reduce_add_norm<T>(p, {residual, normed, weight, columns, epsilon});                              \
     }
 ADD_NORMS(f16, half_t)
 ADD_NORMS(bf16, bf16_t)

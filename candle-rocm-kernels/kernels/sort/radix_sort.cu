@@ -15,10 +15,9 @@
                           uint32_t kept, uint32_t threads, uint64_t infinity, uint32_t order) {                       \
         sort_rows<U>(source, names, index, values, rows, columns, kept, threads, SortKeys<U>(order, infinity));       \
     }                                                                                                                 \
-    ENTRY __launch_bounds__(128)                                                                                      \
-        radix_rank_##BITS(const U *__restrict__ source, const uint32_t *__restrict__ names,                           \
-                          uint32_t *__restrict__ index, U *__restrict__ values, uint32_t columns, uint32_t kept,      \
-                          uint32_t parts, uint32_t order, uint64_t infinity) {                                        \
+    ENTRY __launch_bounds__(128) radix_rank_##BITS(                                                                   \
+        const U *__restrict__ source, const uint32_t *__restrict__ names, uint32_t *__restrict__ index,               \
+        U *__restrict__ values, uint32_t columns, uint32_t kept, uint32_t parts, uint32_t order, uint64_t infinity) { \
         rank_rows<U>(source, names, index, values, columns, kept, parts, SortKeys<U>(order, infinity));               \
     }                                                                                                                 \
     ENTRY __launch_bounds__(256)                                                                                      \
