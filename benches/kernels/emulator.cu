@@ -5,7 +5,7 @@
 #define __device__ __attribute__((device))
 
 /// `rounds` dependent chains of eight f32 FMAs a lane.
-extern "C" __global__ void fma_loop(float *out, float a, float b, unsigned rounds) {
+extern "C" __global__ void fma_loop(float* out, float a, float b, unsigned rounds) {
     float x[8];
 #pragma unroll
     for (int i = 0; i < 8; i++) x[i] = __builtin_amdgcn_workitem_id_x() + i;
@@ -22,7 +22,7 @@ extern "C" __global__ void fma_loop(float *out, float a, float b, unsigned round
 typedef unsigned uint4v __attribute__((ext_vector_type(4)));
 
 /// Each workgroup of 256 copies `rounds` pieces of 4 KiB, 16 bytes a lane.
-extern "C" __global__ void copy_loop(const uint4v *in, uint4v *out, unsigned rounds) {
+extern "C" __global__ void copy_loop(const uint4v* in, uint4v* out, unsigned rounds) {
     unsigned at = __builtin_amdgcn_workgroup_id_x() * rounds * 256 + __builtin_amdgcn_workitem_id_x();
     for (unsigned r = 0; r < rounds; r++, at += 256) out[at] = in[at];
 }
@@ -34,7 +34,7 @@ static __device__ __attribute__((always_inline)) void sync() {
 }
 
 /// The sum of each workgroup's 256 elements, in LDS.
-extern "C" __global__ void reduce(const int *in, int *out) {
+extern "C" __global__ void reduce(const int* in, int* out) {
     __shared__ int part[256];
     unsigned x = __builtin_amdgcn_workitem_id_x();
     part[x] = in[__builtin_amdgcn_workgroup_id_x() * 256 + x];
@@ -47,7 +47,7 @@ extern "C" __global__ void reduce(const int *in, int *out) {
 }
 
 /// An element a lane.
-extern "C" __global__ void add(const float *a, const float *b, float *out) {
+extern "C" __global__ void add(const float* a, const float* b, float* out) {
     unsigned i = __builtin_amdgcn_workgroup_id_x() * 256 + __builtin_amdgcn_workitem_id_x();
     out[i] = a[i] + b[i];
 }
