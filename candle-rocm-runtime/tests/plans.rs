@@ -310,6 +310,7 @@ fn of_split_rows(gpu: Gpu, plans: &mut Plans) {
                 let row = Row {
                     elements,
                     element_bytes,
+                    strided: false,
                 };
                 for reads_once in [false, true] {
                     let splits = split_rows::splits(rows, row, gpu.compute_units, reads_once);
