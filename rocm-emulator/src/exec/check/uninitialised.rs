@@ -367,7 +367,9 @@ impl Twin {
             cx.snapshot
                 .unknown(*first, end - first, |at| unknown.push(at));
         }
-        if unknown.is_empty() && self.passes_caches {
+        // The twin has a scratch and an LDS of its own, which are no accesses of memory.
+        let is_of_memory = !accesses.0.is_empty();
+        if is_of_memory && unknown.is_empty() && self.passes_caches {
             self.follows = true;
             return;
         }
