@@ -17,8 +17,8 @@ template <class T> struct AddNorm {
 // The ranks' sum of this work-item's unit of a piece, in their order, and the residual, rounded once. False if a rank's
 // part will not come.
 template <class T>
-__device__ __forceinline__ bool sum_unit(const AllReduceProblem &p, const AddNorm<T> &n, const Piece &piece,
-                                         Waiting &waiting, Unit<T> &sum) {
+__device__ __forceinline__ bool sum_packets(const AllReduceProblem &p, const AddNorm<T> &n, const Piece &piece,
+                                            Waiting &waiting, Unit<T> &sum) {
     constexpr int N = VEC16<T>;
     uint64_t first = piece.begin / sizeof(T) + threadIdx.x * N, count = p.bytes / sizeof(T);
     // On its way while ranks are waited for.
@@ -56,7 +56,7 @@ __device__ __forceinline__ bool sum_row(const AllReduceProblem &p, const AddNorm
         piece.number = ++exchanged;
         send_packets<T>(p, piece);
         Unit<T> sum = {};
-        if (threadIdx.x * UNIT_BYTES < piece.bytes) sum_unit<T>(p, n, piece, waiting, sum);
+        if (threadIdx.x * UNIT_BYTES < piece.bytes) sum_packets<T>(p, n, piece, waiting, sum);
         __syncthreads();
         if (!waited_well(p, waiting)) return false;
         // Before the next wait says how it ends.

@@ -106,7 +106,7 @@ __device__ __forceinline__ void say(uint32_t &word) { __atomic_store_n(&word, 1u
 // look. All workgroups' words and fences over the host's bus take some 100 us: ranks that wait for less must not send
 // any, or they stay so far apart. (Two H200: 256 looks take 100 us.)
 constexpr uint32_t BRIEF_TURNS = 4096;
-constexpr uint32_t TURNS_OF_A_LOOK = 64;
+constexpr uint32_t LOOKS_PER_QUESTION = 64;
 
 // Waits until something of a rank's is there. False if the host doubts that it will come, and it has not.
 template <class F>
@@ -119,7 +119,7 @@ __device__ __forceinline__ bool wait_until(const AllReduceProblem &p, uint32_t r
             continue;
         }
         system_memory::rest();
-        if (turn % TURNS_OF_A_LOOK != 0) continue;
+        if (turn % LOOKS_PER_QUESTION != 0) continue;
         if (turn == BRIEF_TURNS) {
             system_memory::write(p.awaits + blockIdx.x, number << 8 | (rank + 1));
             say(waiting.was_long);

@@ -284,16 +284,7 @@ fn grid(
                 [vector, convolution::DEPTHWISE_LINES.into()],
             )?
         }
-        Kernel::Grouped { .. } => {
-            let lines = u64::from(arguments.row_outers.value) * u64::from(arguments.y.rows.value);
-            let all =
-                workgroups_of_lines(lines * u64::from(arguments.x.rows.value).div_ceil(vector))?;
-            let of_columns = arguments.columns.div_ceil(convolution::GROUPED_COLUMNS);
-            LaunchConfig {
-                grid_dim: (all, of_columns, matrices as u32),
-                ..line(1, threads)
-            }
-        }
+        Kernel::Grouped { .. } => of_groups(arguments, (threads, vector))?,
         Kernel::DepthwiseData { stride, .. } => {
             let places = arguments.x.places();
             // Lines are counted with the zeros before the first.
@@ -301,23 +292,43 @@ fn grid(
             let of_item = convolution::depthwise_data_lines(stride);
             by_lines(arguments, [places, lines], [vector, of_item.into()])?
         }
-        Kernel::DepthwiseLast { .. } => {
-            let vectors = u64::from(arguments.groups.value) / vector;
-            let of_workgroup = vectors
-                .next_power_of_two()
-                .min(convolution::DEPTHWISE_LAST_VECTORS);
-            let parts = vectors.div_ceil(of_workgroup);
-            let of_x = u64::from(arguments.x.rows.value).div_ceil(DEPTHWISE_LAST_PLACES);
-            let places =
-                u64::from(arguments.row_outers.value) * u64::from(arguments.y.rows.value) * of_x;
-            let wanted = places.div_ceil(u64::from(threads) / of_workgroup);
-            let most = (gpu.units() * WORKGROUPS_OF_TAPS_PER_UNIT).div_ceil(parts);
-            let all = u32::try_from(parts * wanted.clamp(1, most)).ok();
-            let all = all.filter(|_| i32::try_from(places).is_ok());
-            let all = all.ok_or_else(|| Error::unsupported("it has more places than a launch"))?;
-            line(all, threads)
-        }
+        Kernel::DepthwiseLast { .. } => of_channels(arguments, gpu, (threads, vector))?,
     })
+}
+
+/// The grid of groups of few channels: a work-item makes a line's neighbours of some columns.
+fn of_groups(
+    arguments: &ConvolutionArguments,
+    (threads, vector): (u32, u64),
+) -> Result<LaunchConfig> {
+    let lines = u64::from(arguments.row_outers.value) * u64::from(arguments.y.rows.value);
+    let all = workgroups_of_lines(lines * u64::from(arguments.x.rows.value).div_ceil(vector))?;
+    let of_columns = arguments.columns.div_ceil(convolution::GROUPED_COLUMNS);
+    Ok(LaunchConfig {
+        grid_dim: (all, of_columns, arguments.matrices() as u32),
+        ..line(1, threads)
+    })
+}
+
+/// The grid of depthwise convolutions whose channels are neighbours.
+fn of_channels(
+    arguments: &ConvolutionArguments,
+    gpu: Gpu,
+    (threads, vector): (u32, u64),
+) -> Result<LaunchConfig> {
+    let vectors = u64::from(arguments.groups.value) / vector;
+    let of_workgroup = vectors
+        .next_power_of_two()
+        .min(convolution::DEPTHWISE_LAST_VECTORS);
+    let parts = vectors.div_ceil(of_workgroup);
+    let of_x = u64::from(arguments.x.rows.value).div_ceil(DEPTHWISE_LAST_PLACES);
+    let places = u64::from(arguments.row_outers.value) * u64::from(arguments.y.rows.value) * of_x;
+    let wanted = places.div_ceil(u64::from(threads) / of_workgroup);
+    let most = (gpu.units() * WORKGROUPS_OF_TAPS_PER_UNIT).div_ceil(parts);
+    let all = u32::try_from(parts * wanted.clamp(1, most)).ok();
+    let all = all.filter(|_| i32::try_from(places).is_ok());
+    let all = all.ok_or_else(|| Error::unsupported("it has more places than a launch"))?;
+    Ok(line(all, threads))
 }
 
 /// Finds the kernels for a checked convolution: this one, or the best.
