@@ -249,6 +249,14 @@ impl LaunchHeuristic {
         found.or(launches.every).unwrap_or(Self::AsAsked)
     }
 
+    /// Which of the kernel's arguments, a pointer, is null where all inputs are contiguous, if one tells.
+    pub fn layout(self) -> Option<usize> {
+        match self {
+            Self::AnyGrid { layout, .. } => layout,
+            _ => None,
+        }
+    }
+
     /// What a launch says, of whose buffers the longest has so many elements. `read` gives an argument's value.
     pub fn told(self, longest: u64, read: impl Fn(Parameter) -> u64) -> Told {
         let read = |number, bytes| read(Parameter { number, bytes });
@@ -270,13 +278,7 @@ impl LaunchHeuristic {
                 (read(total, 8).checked_div(of_each), of_each)
             }
         };
-        let strided = match self {
-            Self::AnyGrid {
-                layout: Some(layout),
-                ..
-            } => read(layout, 8) != 0,
-            _ => false,
-        };
+        let strided = self.layout().is_some_and(|layout| read(layout, 8) != 0);
         Told {
             count,
             row,
@@ -742,15 +744,6 @@ mod tests {
             let place = parameters.iter().position(|given| *given == wanted);
             values[place.unwrap_or_else(|| panic!("{parameter:?} says nothing of the count"))]
         })
-    }
-
-    impl LaunchHeuristic {
-        fn layout(self) -> Option<usize> {
-            match self {
-                Self::AnyGrid { layout, .. } => layout,
-                _ => None,
-            }
-        }
     }
 
     /// The grid that Candle asks for.

@@ -877,12 +877,8 @@ fn geometries_read_arguments_of_their_kernels() {
                     read.borrow_mut().push(parameter);
                     1
                 });
-                let layout = match heuristic {
-                    LaunchHeuristic::AnyGrid { layout, .. } => layout,
-                    _ => None,
-                };
                 for parameter in read.into_inner() {
-                    let kind = match layout == Some(parameter.number) {
+                    let kind = match heuristic.layout() == Some(parameter.number) {
                         true => "global_buffer",
                         false => "by_value",
                     };
