@@ -232,9 +232,15 @@ impl Snapshot {
     /// The allocation that holds `address`, as its range of addresses.
     #[inline]
     pub fn find(&self, address: u64) -> Option<(u64, u64)> {
+        self.at_or_before(address).filter(|&(_, end)| address < end)
+    }
+
+    /// The last allocation that begins at `address` or before it, as its range of addresses.
+    #[inline]
+    pub(crate) fn at_or_before(&self, address: u64) -> Option<(u64, u64)> {
         let after = self.ranges.partition_point(|range| range.base <= address);
         let range = self.ranges.get(after.checked_sub(1)?)?;
-        (address < range.end()).then(|| (range.base, range.end()))
+        Some((range.base, range.end()))
     }
 
     /// What the allocation that holds `address` is for.

@@ -299,6 +299,10 @@ fn streams_take_the_time_of_their_bytes() {
             ..three
         };
         assert_eq!(run(alone), sampled, "{target}");
+        // Wherever the host puts the buffers.
+        let turned = [U64(to), U64(from)];
+        let elsewhere = time_of(&gpu, alone, "copy", [grid, 256], &turned);
+        assert_eq!(elsewhere, sampled, "{target}");
         // From the Infinity Cache it is faster, where there is one.
         let warm = run(Sampling { warm: true, ..all });
         let faster = warm.microseconds < 0.8 * whole.microseconds;

@@ -21,10 +21,6 @@ use run::{Figures, Run};
 /// The compiler that the pages' figures are of. Others make other code.
 const COMPILER: &str = "clang version 19.1.7";
 
-/// By how much a time may differ from the page's: the clock's caches spread lines by addresses, which the host's
-/// allocator draws.
-const DRAWN: f64 = 0.02;
-
 /// A problem whose time is told.
 struct Timed {
     /// The column's head.
@@ -84,17 +80,10 @@ struct Row {
     times: Vec<f64>,
 }
 
-/// `said` is the step's row of the page as it is: of a time that differs by no more than [`DRAWN`], the page's is kept.
-fn row(target: Target, step: &Step, checked: &Problem, timed: &[Problem], said: &[String]) -> Row {
-    let said_times = said.get(said.len().saturating_sub(timed.len())..);
-    let times = timed.iter().enumerate().filter_map(|(at, problem)| {
-        let found = Run::new(target, step, problem).microseconds()?;
-        let said = said_times.and_then(|times| times.get(at)?.parse::<f64>().ok());
-        Some(
-            said.filter(|said| (found / said - 1.0).abs() <= DRAWN)
-                .unwrap_or(found),
-        )
-    });
+fn row(target: Target, step: &Step, checked: &Problem, timed: &[Problem]) -> Row {
+    let times = timed
+        .iter()
+        .filter_map(|problem| Run::new(target, step, problem).microseconds());
     Row {
         title: step.title.clone(),
         figures: Run::new(target, step, checked).check(),
@@ -109,18 +98,9 @@ fn rows(ladder: &Ladder, page: &Page, target: Target) -> Vec<Row> {
         true => Vec::new(),
         false => ladder.timed.iter().map(|of| (of.problem)()).collect(),
     };
-    let mut said = page.figures(target.name()).into_iter();
     let each = page.steps.iter();
-    each.map(|step| {
-        row(
-            target,
-            step,
-            &checked,
-            &timed,
-            &said.next().unwrap_or_default(),
-        )
-    })
-    .collect()
+    each.map(|step| row(target, step, &checked, &timed))
+        .collect()
 }
 
 /// 1,234,567.

@@ -108,35 +108,18 @@ impl Page {
         Page { path, text, steps }
     }
 
-    /// What stands before the figures of this name, they, and what stands after them.
-    ///
-    /// # Panics
-    /// It has no place for them.
-    fn around(&self, name: &str) -> [&str; 3] {
-        let [begin, end] = marks(name);
-        let place = self.text.split_once(&begin).and_then(|(before, rest)| {
-            let (figures, after) = rest.split_once(&end)?;
-            Some([before, figures, after])
-        });
-        place.unwrap_or_else(|| panic!("{}: no {begin}", self.path.display()))
-    }
-
-    /// The figures of this name as they are: cells of the table's rows, without its heads.
-    ///
-    /// # Panics
-    /// It has no place for them.
-    pub fn figures(&self, name: &str) -> Vec<Vec<String>> {
-        let [_, figures, _] = self.around(name);
-        table_rows(figures).collect()
-    }
-
     /// The page with other figures of this name.
     ///
     /// # Panics
     /// It has no place for them.
     pub fn set(&mut self, name: &str, figures: &str) {
-        let [before, _, after] = self.around(name);
         let [begin, end] = marks(name);
+        let place = self.text.split_once(&begin).and_then(|(before, rest)| {
+            let (_, after) = rest.split_once(&end)?;
+            Some((before, after))
+        });
+        let (before, after) =
+            place.unwrap_or_else(|| panic!("{}: no {begin}", self.path.display()));
         self.text = format!("{before}{begin}\n{figures}\n{end}{after}");
     }
 
@@ -144,19 +127,6 @@ impl Page {
     pub fn write(&self) {
         std::fs::write(&self.path, &self.text).expect("the page can be written");
     }
-}
-
-/// The cells of each row of a table, its heads left out.
-pub fn table_rows(text: &str) -> impl Iterator<Item = Vec<String>> + '_ {
-    let lines = text.lines().filter(|line| line.starts_with("| "));
-    let cells = |line: &str| {
-        line.trim_matches('|')
-            .split('|')
-            .map(str::trim)
-            .map(str::to_owned)
-            .collect()
-    };
-    lines.skip(1).map(cells)
 }
 
 /// The steps of a page: sections whose headings begin with a number.
@@ -221,11 +191,4 @@ fn blocks_that_launch_nothing_are_there_for_later_steps() {
         steps[1].source,
         "int x;\nint y;\n// launch g: grid 1, 64 work-items; a\n"
     );
-}
-
-#[test]
-fn cells_of_tables_are_read() {
-    let text = "\n| step | a |\n|---|---:|\n| 1. One | 1,024 |\n\nAfter.\n";
-    let rows: Vec<Vec<String>> = table_rows(text).collect();
-    assert_eq!(rows, [["1. One", "1,024"]]);
 }

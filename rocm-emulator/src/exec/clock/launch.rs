@@ -7,10 +7,12 @@ use parking_lot::Mutex;
 use rocm_gpus::{LaunchCost, Timing};
 
 use super::geometry::Geometry;
+use super::places::Places;
 use super::record::WaveRecord;
 use super::xcd::{Played, Xcd};
 use crate::codeobject::LoadedKernel;
 use crate::isa::Target;
+use crate::memory::Snapshot;
 
 /// How a launch is sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,13 +151,18 @@ impl<'a> Sample<'a> {
         self.groups.lock().insert(number, waves);
     }
 
-    /// The launch has ended.
-    pub fn finish(self, kernel: &LoadedKernel) {
-        let groups: Vec<_> = self.groups.into_inner().into_values().collect();
+    /// The launch, for which so much memory was live, has ended.
+    pub fn finish(self, kernel: &LoadedKernel, snapshot: &Snapshot) {
+        let mut groups: Vec<_> = self.groups.into_inner().into_values().collect();
         if groups.is_empty() {
             return;
         }
         let geometry = &self.geometry;
+        let mut places = Places::new(snapshot, geometry.target.unit().line_bytes);
+        groups
+            .iter_mut()
+            .flatten()
+            .for_each(|record| places.place(record));
         let Sampling {
             warm, code_kept, ..
         } = self.cycles.sampling;

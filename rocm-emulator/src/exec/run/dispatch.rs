@@ -258,7 +258,7 @@ impl Grid<'_> {
             }
             None => {
                 if let Some(sample) = self.run.sample {
-                    sample.finish(kernel);
+                    sample.finish(kernel, &self.snapshot);
                 }
                 coverage::note(&kernel.kernel);
                 Ok(self.counters.into_inner())
