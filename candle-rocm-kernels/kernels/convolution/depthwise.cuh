@@ -137,9 +137,12 @@ template <class T, int K, int STRIDE> struct DepthwiseData {
     static __device__ __forceinline__ uint32_t padding(const ConvolutionAxis &axis) {
         return (uint32_t)axis.first * STRIDE - axis.shift;
     }
-    // Adds line `number` of the gradient of outputs, from x on.
-    __device__ __forceinline__ void add(const ConvolutionProblem &p, const GatheredMemory &memory, uint32_t image,
-                                        int32_t y, int32_t x, int number) {
+    // Adds the lines of the gradient of outputs from the one of this number on; they are y and x there. clang keeps sums
+    // in scratch whose indices only an unrolled loop over lines makes known.
+    template <int NUMBER = 0>
+    __device__ __forceinline__ void add_lines(const ConvolutionProblem &p, const GatheredMemory &memory, uint32_t image,
+                                              int32_t first_y, int32_t x) {
+        int32_t y = first_y + NUMBER;
         bool is_line = (uint32_t)y < (uint32_t)p.y.size;
         uint32_t from = image + (uint32_t)y * (uint32_t)p.y.image;
         Sum line[LENGTH];
@@ -151,7 +154,7 @@ template <class T, int K, int STRIDE> struct DepthwiseData {
         }
 #pragma unroll
         for (int row = 0; row < ROWS; row++) {
-            int tap_y = row - (number - BEFORE) * STRIDE;
+            int tap_y = row - (NUMBER - BEFORE) * STRIDE;
             if (tap_y < 0 || tap_y >= K) continue;
 #pragma unroll
             for (int i = 0; i < SUMS; i++)
@@ -163,6 +166,7 @@ template <class T, int K, int STRIDE> struct DepthwiseData {
                         sums[row][i] = math::fma(line[at / STRIDE], taps.weights[tap_y][tap_x], sums[row][i]);
                 }
         }
+        if constexpr (NUMBER + 1 < LINES) add_lines<NUMBER + 1>(p, memory, image, first_y, x);
     }
 
     // Work-items count lines of V places, ROWS lines with the padding before the first, groups and images.
@@ -184,8 +188,7 @@ template <class T, int K, int STRIDE> struct DepthwiseData {
         uint32_t image = (uint32_t)(phase.image + batch * p.image_row);
         uint32_t skipped = (first_x + before_x) % STRIDE;
         int32_t y = (int32_t)(first_y / STRIDE) - BEFORE, x = (int32_t)((first_x + before_x) / STRIDE) - BEFORE;
-#pragma unroll
-        for (int i = 0; i < LINES; i++) add(p, memory, image, y + i, x, i);
+        add_lines(p, memory, image, y, x);
         ConvolutionEpilogue<T> epilogue(p, phase);
         uint64_t addresses = (uint64_t)p.result | (uint64_t)p.addend | (uint64_t)p.residual;
         bool vectors = are_whole<T>(addresses, width, p.y.place, p.result_row, p.result_group);

@@ -129,6 +129,19 @@ impl Page {
     }
 }
 
+/// The cells of each row of a table, its heads left out.
+pub fn table_rows(text: &str) -> impl Iterator<Item = Vec<String>> + '_ {
+    let lines = text.lines().filter(|line| line.starts_with("| "));
+    let cells = |line: &str| {
+        line.trim_matches('|')
+            .split('|')
+            .map(str::trim)
+            .map(str::to_owned)
+            .collect()
+    };
+    lines.skip(1).map(cells)
+}
+
 /// The steps of a page: sections whose headings begin with a number.
 fn steps(text: &str) -> Vec<Step> {
     let mut shared = String::new();
@@ -191,4 +204,11 @@ fn blocks_that_launch_nothing_are_there_for_later_steps() {
         steps[1].source,
         "int x;\nint y;\n// launch g: grid 1, 64 work-items; a\n"
     );
+}
+
+#[test]
+fn cells_of_tables_are_read() {
+    let text = "\n| step | a |\n|---|---:|\n| 1. One | 1,024 |\n\nAfter.\n";
+    let rows: Vec<Vec<String>> = table_rows(text).collect();
+    assert_eq!(rows, [["1. One", "1,024"]]);
 }
