@@ -4,11 +4,12 @@
 #include "portable/sizes.cuh"
 
 // How these are launched: launch_heuristics.rs says what the words mean.
-// Windows of pairs are several outputs a thread.
+// Windows of pairs, and neighbours that share what they lie between, are several outputs a thread.
 #define LAUNCHES(X, EVERY)             \
     EVERY(AnyGrid, 1, Longest)         \
     X(avg_pool2d, AnyGrid, 2, Longest) \
-    X(max_pool2d, AnyGrid, 2, Longest)
+    X(max_pool2d, AnyGrid, 2, Longest) \
+    X(upsample_bilinear2d, AnyGrid, 8, Longest)
 
 // These stand once for each size of element.
 #define MOVES(X) X(im2col1d) X(im2col) X(upsample_nearest2d)

@@ -180,51 +180,66 @@ __device__ __forceinline__ void upsample_nearest2d(size_t out_h, size_t out_w, d
     });
 }
 
-// One axis of a bilinear interpolation: two neighbours and the weight of the second.
-struct Neighbours {
+// What values are interpolated in: floats as sums are, integers in f64, which has all of their bits but i64's last.
+template <class T> using blend_t = typename conditional<is_float<T>::value, compute_t<T>, double>::type;
+
+// Between two values: all of the first where the weight of the second is 0.
+template <class C> __device__ __forceinline__ C blend(C first, C second, C weight) {
+    return first * (1 - weight) + second * weight;
+}
+
+// One axis of a bilinear interpolation: two neighbours and the weight of the second. Places are computed in f64, as on
+// the CPU.
+template <class C> struct Neighbours {
     size_t first;
-    double weight;
+    C weight;
     Neighbours() = default;
     __device__ __forceinline__ Neighbours(size_t at, double scale, bool align_corners, size_t size) {
         double place = align_corners ? scale * (double)at : scale * ((double)at + 0.5) - 0.5;
         place = math::fmax(place, 0.0);
         first = min_of((size_t)place, size - 1);
-        weight = math::fmin(place - (double)first, 1.0);
-    }
-    // Input places per output place.
-    static __device__ __forceinline__ double scale(size_t in, size_t out, bool align_corners, bool given,
-                                                   double factor) {
-        if (align_corners) return out > 1 ? (double)(in - 1) / (double)(out - 1) : 0.0;
-        return given ? 1.0 / factor : (double)in / (double)out;
+        weight = (C)math::fmin(place - (double)first, 1.0);
     }
 };
 
+// Input places per output place.
+__device__ __forceinline__ double bilinear_scale(size_t in, size_t out, bool align_corners, bool given, double factor) {
+    if (align_corners) return out > 1 ? (double)(in - 1) / (double)(out - 1) : 0.0;
+    return given ? 1.0 / factor : (double)in / (double)out;
+}
+
 // An axis: the neighbours of each output place.
-struct NeighbourAxis {
+template <class C> struct NeighbourAxis {
     double scale;
     size_t size;
     bool align_corners;
-    __device__ __forceinline__ Neighbours operator()(size_t at) const { return {at, scale, align_corners, size}; }
-    __device__ __forceinline__ size_t second(const Neighbours &of) const { return min_of(of.first + 1, size - 1); }
+    __device__ __forceinline__ Neighbours<C> operator()(size_t at) const { return {at, scale, align_corners, size}; }
+    __device__ __forceinline__ size_t second(const Neighbours<C> &of) const { return min_of(of.first + 1, size - 1); }
 };
 
 // Channels whose outputs at some places a thread makes: places and weights of their neighbours are the same.
 constexpr uint32_t BILINEAR_CHANNELS = 4;
 
 // WIDTH neighbours in a line at once.
-template <uint32_t WIDTH, class T, class Axis>
-__device__ __forceinline__ void upsample_bilinear2d(size_t out_h, size_t out_w, const Layout<4> &s,
-                                                    const T *__restrict__ src, T *__restrict__ dst, Axis h_axis,
-                                                    Axis w_axis) {
+template <uint32_t WIDTH, class T, class C>
+__device__ __forceinline__ void interpolate(size_t out_h, size_t out_w, const Layout<4> &s, const T *__restrict__ src,
+                                            T *__restrict__ dst, const NeighbourAxis<C> &h_axis,
+                                            const NeighbourAxis<C> &w_axis) {
     size_t columns = out_w / WIDTH, of_channel = out_h * columns, channels = s.dims[0] * s.dims[1];
     size_t total = ceil_div(channels, (size_t)BILINEAR_CHANNELS) * of_channel;
     bool fits_32 = total <= 0xffffffffu;
     auto *to = (vec<T, WIDTH> *)dst;
     for (size_t i = global_thread(); i < total; i += global_threads()) {
         size_t rest = i, x = pop_axis(rest, columns, fits_32), y = pop_axis(rest, out_h, fits_32);
-        Neighbours h = h_axis(y), w[WIDTH];
+        Neighbours<C> h = h_axis(y);
+        size_t first_x[WIDTH], second_x[WIDTH];
+        C weight[WIDTH];
 #pragma unroll
-        for (uint32_t k = 0; k < WIDTH; k++) w[k] = w_axis(x * WIDTH + k);
+        for (uint32_t k = 0; k < WIDTH; k++) {
+            Neighbours<C> w = w_axis(x * WIDTH + k);
+            first_x[k] = w.first * s.strides[3], second_x[k] = w_axis.second(w) * s.strides[3], weight[k] = w.weight;
+        }
+        size_t first_y = h.first * s.strides[2], second_y = h_axis.second(h) * s.strides[2];
         size_t channel = rest * BILINEAR_CHANNELS, end = min_of(channel + BILINEAR_CHANNELS, channels);
         size_t batch = divide(channel, s.dims[1], fits_32), of_batch = channel - batch * s.dims[1];
 #pragma nounroll
@@ -234,35 +249,80 @@ __device__ __forceinline__ void upsample_bilinear2d(size_t out_h, size_t out_w, 
                 batch++;
             }
             const T *from = src + batch * s.strides[0] + of_batch * s.strides[1];
-            const T *first = from + h.first * s.strides[2], *second = from + h_axis.second(h) * s.strides[2];
+            const T *first = from + first_y, *second = from + second_y;
             vec<T, WIDTH> values;
 #pragma unroll
             for (uint32_t k = 0; k < WIDTH; k++) {
                 auto between = [&](const T *line) INLINED {
-                    return convert<double>(line[w[k].first * s.strides[3]]) * (1.0 - w[k].weight) +
-                           convert<double>(line[w_axis.second(w[k]) * s.strides[3]]) * w[k].weight;
+                    return blend(convert<C>(line[first_x[k]]), convert<C>(line[second_x[k]]), weight[k]);
                 };
-                values[k] = convert<T>(between(first) * (1.0 - h.weight) + between(second) * h.weight);
+                values[k] = convert<T>(blend(between(first), between(second), h.weight));
             }
             to[(channel * out_h + y) * columns + x] = values;
         }
     }
 }
 
-// Computed in f64 and rounded once, as on the CPU.
+// Twice as many elements along both axes: a quarter and three quarters of neighbours, whose places need not be computed.
+// A thread has a vector in the two lines between two lines of the source, and in the line before the first or behind the
+// last.
+template <class T> __device__ __forceinline__ void interpolate_double(const Layout<4> &s, const T *__restrict__ src,
+                                                                      T *__restrict__ dst) {
+    using C = blend_t<T>;
+    constexpr uint32_t WIDTH = VEC16<T>, HALF = WIDTH / 2;
+    size_t height = s.dims[2], width = s.dims[3], columns = width / HALF, pairs = height + 1;
+    size_t total = s.dims[0] * s.dims[1] * pairs * columns;
+    bool fits_32 = total <= 0xffffffffu;
+    auto *wide = (vec<T, WIDTH> *)dst;
+    const C quarter = (C)0.25, quarters = (C)0.75;
+    for (size_t i = global_thread(); i < total; i += global_threads()) {
+        size_t rest = i, x = pop_axis(rest, columns, fits_32), plane = rest;
+        size_t y = pop_axis(plane, pairs, fits_32), batch = plane, channel = pop_axis(batch, s.dims[1], fits_32);
+        const T *from = src + batch * s.strides[0] + channel * s.strides[1];
+        size_t at = x * HALF;
+        // Neighbours of places before the first and behind the last are these themselves.
+        auto line = [&](size_t number, C(&of)[WIDTH]) INLINED {
+            const T *row = from + number * s.strides[2];
+            auto middle = read_global<vec<T, HALF>>(row + at);
+            C known[HALF + 2];
+            known[0] = convert<C>(x == 0 ? middle[0] : row[at - 1]);
+            known[HALF + 1] = convert<C>(x + 1 == columns ? middle[HALF - 1] : row[at + HALF]);
+#pragma unroll
+            for (uint32_t k = 0; k < HALF; k++) known[k + 1] = convert<C>(middle[k]);
+#pragma unroll
+            for (uint32_t k = 0; k < HALF; k++) {
+                C weight = k == 0 && x == 0 ? (C)0 : quarters;
+                of[2 * k] = blend(known[k], known[k + 1], weight);
+                of[2 * k + 1] = blend(known[k + 1], known[k + 2], quarter);
+            }
+        };
+        C above[WIDTH], below[WIDTH];
+        line(y == 0 ? 0 : y - 1, above);
+        line(y == height ? y - 1 : y, below);
+        size_t to = (plane * 2 * height + 2 * y) * columns + x;
+        auto store = [&](size_t to, C weight) INLINED {
+            vec<T, WIDTH> values;
+#pragma unroll
+            for (uint32_t k = 0; k < WIDTH; k++) values[k] = convert<T>(blend(above[k], below[k], weight));
+            wide[to] = values;
+        };
+        if (y > 0) store(to - columns, quarter);
+        if (y < height) store(to, y == 0 ? (C)0 : quarters);
+    }
+}
+
 template <class T>
 __device__ __forceinline__ void upsample_bilinear2d(size_t out_h, size_t out_w, bool align_corners, bool h_given,
                                                     double h_factor, bool w_given, double w_factor,
                                                     const size_t *__restrict__ info, const T *__restrict__ src,
                                                     T *__restrict__ dst) {
+    using C = blend_t<T>;
     constexpr uint32_t WIDTH = 4;
     Layout<4> s(info);
-    auto axis = [=](size_t in, size_t out, bool given, double factor) INLINED {
-        double scale = Neighbours::scale(in, out, align_corners, given, factor);
-        return NeighbourAxis{scale, in, align_corners};
-    };
-    auto h = axis(s.dims[2], out_h, h_given, h_factor), w = axis(s.dims[3], out_w, w_given, w_factor);
-    if (out_w % WIDTH == 0 && is_aligned(dst, WIDTH * sizeof(T)))
-        upsample_bilinear2d<WIDTH>(out_h, out_w, s, src, dst, h, w);
-    else upsample_bilinear2d<1>(out_h, out_w, s, src, dst, h, w);
+    double h_scale = bilinear_scale(s.dims[2], out_h, align_corners, h_given, h_factor);
+    double w_scale = bilinear_scale(s.dims[3], out_w, align_corners, w_given, w_factor);
+    if (!align_corners && doubles(out_h, out_w, h_scale, w_scale, s, src, dst)) return interpolate_double(s, src, dst);
+    NeighbourAxis<C> h{h_scale, s.dims[2], align_corners}, w{w_scale, s.dims[3], align_corners};
+    if (out_w % WIDTH == 0 && is_aligned(dst, WIDTH * sizeof(T))) interpolate<WIDTH>(out_h, out_w, s, src, dst, h, w);
+    else interpolate<1>(out_h, out_w, s, src, dst, h, w);
 }

@@ -462,23 +462,31 @@ fn upsampling_matches() {
 }
 
 fn upsampling_matches_for<T: Element>(gpu: &Gpu) {
-    let source: Vec<T> = values(&mut Random::new(20), B * C_IN * H * W);
-    let at = |channel: usize, y: usize, x: usize| source[(channel * H + y) * W + x].number();
-    for (oh, ow) in [(14, 18), (5, 20), (1, 1)] {
+    // The last is read by vectors, twice as many along both axes.
+    for ([height, width], [oh, ow]) in [
+        ([H, W], [14, 18]),
+        ([H, W], [5, 20]),
+        ([H, W], [1, 1]),
+        ([3, 16], [6, 32]),
+    ] {
+        let source: Vec<T> = values(&mut Random::new(20), B * C_IN * height * width);
+        let at = |channel: usize, y: usize, x: usize| {
+            source[(channel * height + y) * width + x].number()
+        };
         let outputs = B * C_IN * oh * ow;
-        let (h_scale, w_scale) = (H as f64 / oh as f64, W as f64 / ow as f64);
+        let (h_scale, w_scale) = (height as f64 / oh as f64, width as f64 / ow as f64);
         let expected: Vec<f64> = (0..outputs)
             .map(|n| {
                 let (x, y) = ((n % ow) as f64 * w_scale, (n / ow % oh) as f64 * h_scale);
                 at(
                     n / (ow * oh),
-                    (y as usize).min(H - 1),
-                    (x as usize).min(W - 1),
+                    (y as usize).min(height - 1),
+                    (x as usize).min(width - 1),
                 )
             })
             .collect();
         let shared = [
-            info(&[&[B, C_IN, H, W]]),
+            info(&[&[B, C_IN, height, width]]),
             Arg::input(&source),
             Arg::output::<T>(outputs),
         ];
@@ -515,8 +523,8 @@ fn upsampling_matches_for<T: Element>(gpu: &Gpu) {
             };
             let expected: Vec<f64> = (0..outputs)
                 .map(|n| {
-                    let (y0, y1, wy) = axis(n / ow % oh, H, oh);
-                    let (x0, x1, wx) = axis(n % ow, W, ow);
+                    let (y0, y1, wy) = axis(n / ow % oh, height, oh);
+                    let (x0, x1, wx) = axis(n % ow, width, ow);
                     let channel = n / (ow * oh);
                     let line = |y| at(channel, y, x0) * (1.0 - wx) + at(channel, y, x1) * wx;
                     line(y0) * (1.0 - wy) + line(y1) * wy

@@ -212,8 +212,8 @@ fn upsampling() -> Result<()> {
     let gpu = device()?;
     for dtype in WIDE_FLOATS {
         for turned in [false, true] {
-            for dims in [[1, 1, 1, 1], [2, 3, 5, 7], [1, 2, 16, 9]] {
-                for (height, width) in [(1, 1), (5, 7), (10, 14), (13, 6), (31, 40)] {
+            for dims in [[1, 1, 1, 1], [2, 3, 5, 7], [1, 2, 16, 9], [2, 2, 5, 16]] {
+                for (height, width) in [(1, 1), (5, 7), (10, 14), (13, 6), (31, 40), (10, 32)] {
                     let x = [tensor(dtype, 78, &dims, turned, &gpu)?];
                     let what = format!("{dtype:?} {dims:?} to {height} x {width}, turned {turned}");
                     check(
@@ -223,7 +223,7 @@ fn upsampling() -> Result<()> {
                         &|x| x[0].upsample_nearest2d(height, width),
                     )?;
                     for align_corners in [false, true] {
-                        // Weights are computed in f32, from quotients that f64 has more of.
+                        // The CPU computes weights in f32, from quotients that f64 has more of.
                         let nearness = Nearness::Smooth(if dtype == DType::F64 {
                             2f64.powi(34)
                         } else {
