@@ -15,9 +15,10 @@ pub const WIDE: u32 = 2;
 
 /// Bytes of a vector.
 const VECTOR: u64 = 16;
-/// Lanes along the last dimension of a workgroup that sums columns, and its strips of rows.
-const COLUMN_LANES: u64 = 32;
-const COLUMN_STRIPS: u64 = 8;
+/// Most lanes along the last dimension of a workgroup that sums columns.
+const MOST_COLUMN_LANES: u64 = 32;
+/// Wavefronts that a GPU shall have before one of them sums several rows at once.
+const ENOUGH_WAVEFRONTS: u64 = 1 << 13;
 /// Tiles of a group at least: as many sums as workgroups read at once.
 const LEAST_GROUP: u64 = 8;
 /// Bytes of a word of a sum's 32 bits.
@@ -30,8 +31,11 @@ const MOST_WORKGROUPS: u64 = (1 << 24) - 1;
 pub struct Scan {
     /// Workgroups.
     pub workgroups: u32,
-    /// Work-items that sum a tile: a wavefront's or a workgroup's.
+    /// Work-items that sum a tile: a workgroup's, or a row: a wavefront's or a part of its lanes. Of columns, lanes side by
+    /// side along the last dimension.
     pub threads: u32,
+    /// Rows that they sum at once; 1 of columns.
+    pub together: u32,
     /// Tiles of a sum.
     pub tiles: u32,
     /// Workgroups side by side; 1 of rows.
@@ -42,10 +46,19 @@ pub struct Scan {
     pub word_bytes: u64,
 }
 
-/// Elements of a vector, and vectors that a work-item holds: `SCAN_VECTORS` of kernels/scan/sums.cuh.
-fn held(dtype: Dtype) -> (u64, u64) {
-    let width = VECTOR / dtype.bytes;
-    (width, (32 / width).min(8))
+/// Elements of a vector.
+fn width(dtype: Dtype) -> u64 {
+    VECTOR / dtype.bytes
+}
+
+/// Vectors that a work-item holds of rows: `SCAN_VECTORS` of kernels/scan/sums.cuh.
+fn vectors(dtype: Dtype) -> u64 {
+    (64 / width(dtype)).min(8)
+}
+
+/// Rows of a strip's columns: `COLUMN_ROWS` of kernels/scan/sums.cuh.
+fn column_rows(dtype: Dtype) -> u64 {
+    (128 / width(dtype)).min(16)
 }
 
 /// Tiles of a group of so many: the fewer sums are read, the nearer both numbers are.
@@ -61,27 +74,32 @@ pub fn word_bytes(scans: u64, tiles: u64, halves: u64) -> u64 {
 impl Scan {
     /// Of `rows` rows of `count` elements, on wavefronts of so many lanes; `None` of more than a grid has.
     pub fn rows(dtype: Dtype, rows: u64, count: u64, wavefront: u32) -> Option<Self> {
-        let (width, vectors) = held(dtype);
-        let of = |threads: u32| u64::from(threads) * width * vectors;
-        let threads = if count <= of(wavefront) {
-            wavefront
-        } else {
-            THREADS
-        };
-        let tiles = count.div_ceil(of(threads));
-        let units = (rows * tiles).div_ceil(u64::from(THREADS / threads));
-        Self::of(dtype, units, threads, tiles, 1, rows)
+        let (width, vectors) = (width(dtype), vectors(dtype));
+        let lanes = u64::from(wavefront);
+        if count > lanes * width * vectors {
+            let tiles = count.div_ceil(u64::from(THREADS) * width * vectors);
+            return Self::of(dtype, rows * tiles, [THREADS, 1], tiles, 1, rows);
+        }
+        let threads = count.div_ceil(width).max(1).next_power_of_two().min(lanes);
+        let used = count.div_ceil(threads * width).max(1);
+        let wavefronts = rows.div_ceil(lanes / threads);
+        let together = (wavefronts / ENOUGH_WAVEFRONTS).clamp(1, vectors / used);
+        let units = rows.div_ceil(u64::from(THREADS) / threads * together);
+        Self::of(dtype, units, [threads as u32, together as u32], 1, 1, rows)
     }
 
     /// Of `outer` matrices of `count` rows of `inner` elements; `None` of more than a grid has.
     pub fn columns(dtype: Dtype, outer: u64, count: u64, inner: u64) -> Option<Self> {
-        let (width, vectors) = held(dtype);
-        let tiles = count.div_ceil(COLUMN_STRIPS * vectors);
-        let blocks = inner.div_ceil(COLUMN_LANES * width);
+        let width = width(dtype);
+        let lanes = inner.div_ceil(width).max(1).next_power_of_two();
+        let lanes = lanes.min(MOST_COLUMN_LANES);
+        let tiles = count.div_ceil(u64::from(THREADS) / lanes * column_rows(dtype));
+        let blocks = inner.div_ceil(lanes * width);
+        let units = outer * tiles * blocks;
         Self::of(
             dtype,
-            outer * tiles * blocks,
-            THREADS,
+            units,
+            [lanes as u32, 1],
             tiles,
             blocks,
             outer * inner,
@@ -91,7 +109,7 @@ impl Scan {
     fn of(
         dtype: Dtype,
         units: u64,
-        threads: u32,
+        [threads, together]: [u32; 2],
         tiles: u64,
         blocks: u64,
         scans: u64,
@@ -106,6 +124,7 @@ impl Scan {
         Some(Self {
             workgroups: units.min(MOST_WORKGROUPS) as u32,
             threads,
+            together,
             tiles: tiles.try_into().ok()?,
             blocks: blocks.try_into().ok()?,
             of_group: of_group as u32,
@@ -129,7 +148,7 @@ mod tests {
         };
         let scan = of("f32", 9, 1024, 32);
         assert_eq!((scan.threads, scan.tiles, scan.workgroups), (32, 1, 2));
-        assert_eq!((scan.word_bytes, scan.blocks), (0, 1));
+        assert_eq!((scan.word_bytes, scan.blocks, scan.together), (0, 1, 1));
         let scan = of("f32", 9, 1025, 32);
         assert_eq!((scan.threads, scan.tiles, scan.workgroups), (256, 1, 9));
         assert_eq!(of("f32", 9, 2048, 64).threads, 64);
@@ -138,10 +157,25 @@ mod tests {
         // Two halves of each of two rows' two tiles, which make no whole group.
         assert_eq!(scan.word_bytes, 8 * WORD);
         let scan = of("bf16", 1, 1 << 27, 32);
-        assert_eq!((scan.tiles, scan.of_group), (1 << 14, 128));
-        assert_eq!(scan.word_bytes, ((1 << 14) + 128) * WORD);
+        assert_eq!((scan.tiles, scan.of_group), (1 << 13, 128));
+        assert_eq!(scan.word_bytes, ((1 << 13) + 64) * WORD);
         assert!(Scan::rows(dtypes::ALL[0], 1 << 40, 1, 64).is_some());
         assert!(Scan::rows(dtypes::ALL[0], 1 << 40, 1 << 20, 64).is_none());
+    }
+
+    #[test]
+    fn many_short_rows_share_a_wavefront() {
+        let of = |rows, count, wavefront| {
+            let scan = Scan::rows(dtypes::find("bf16").unwrap(), rows, count, wavefront).unwrap();
+            [scan.threads, scan.together, scan.workgroups]
+        };
+        // Two vectors of a lane for each row, of eight.
+        assert_eq!(of(32_768, 512, 32), [32, 4, 1024]);
+        assert_eq!(of(16_384, 512, 32), [32, 2, 1024]);
+        assert_eq!(of(9, 512, 32), [32, 1, 2]);
+        assert_eq!(of(1000, 20, 64), [4, 1, 16]);
+        assert_eq!(of(1 << 20, 8, 64), [1, 2, 2048]);
+        assert_eq!(of(0, 8, 64), [1, 1, 0]);
     }
 
     #[test]
@@ -150,10 +184,13 @@ mod tests {
             Scan::columns(dtypes::find(dtype).unwrap(), outer, count, inner).unwrap()
         };
         let scan = of("f32", 1, 4096, 4096);
-        assert_eq!((scan.tiles, scan.blocks, scan.of_group), (64, 32, 8));
-        assert_eq!((scan.workgroups, scan.word_bytes), (2048, 4096 * 72 * WORD));
+        assert_eq!((scan.tiles, scan.blocks, scan.of_group), (32, 32, 8));
+        assert_eq!((scan.workgroups, scan.word_bytes), (1024, 4096 * 36 * WORD));
         let scan = of("u8", 3, 16, 513);
-        assert_eq!((scan.tiles, scan.blocks), (1, 2));
+        assert_eq!((scan.threads, scan.tiles, scan.blocks), (32, 1, 2));
         assert_eq!((scan.workgroups, scan.word_bytes), (6, 0));
+        // Two lanes have sixteen columns.
+        let scan = of("bf16", 1, 1 << 20, 16);
+        assert_eq!((scan.threads, scan.tiles, scan.blocks), (2, 512, 1));
     }
 }

@@ -446,8 +446,13 @@ static CONTRACT: &[Family] = &[
     family(&kernels::MOE, &["moe_{t}"], &[("align", 0)], "pppppiiii"),
     family(&kernels::MOE, &["moe_{t}"], &[("align_sort", 0)], "pppiii"),
     // What candle_rocm_backend::ops launches.
-    family(&kernels::CUMSUM, &["cumsum_rows_{t}"], ALL, "pppnniiii"),
-    family(&kernels::CUMSUM, &["cumsum_columns_{t}"], ALL, "pppnnniiii"),
+    family(&kernels::CUMSUM, &["cumsum_rows_{t}"], ALL, "pppnniiiii"),
+    family(
+        &kernels::CUMSUM,
+        &["cumsum_columns_{t}"],
+        ALL,
+        "pppnnniiiii",
+    ),
     family(&kernels::POSITIONS, POSITIONS, ALL, "ppppii"),
     family(&kernels::HISTOGRAM, &["histogram_{t}"], ALL, "ppniiddd"),
     family(&kernels::DROPOUT, &["dropout_{t}"], WIDE_FLOATS, "ppnnid"),

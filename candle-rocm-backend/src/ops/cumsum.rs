@@ -102,14 +102,11 @@ fn sums(x: &Tensor, dim: usize, reversed: bool) -> Result<candle_core::CudaStora
     ];
     args.extend([Arg::Long(outer), Arg::Long(count)]);
     let kernel = if inner == 1 {
-        args.extend([Arg::Int(scan.threads), Arg::Int(scan.tiles)]);
+        args.extend([scan.threads, scan.together, scan.tiles].map(Arg::Int));
         "cumsum_rows"
     } else {
-        args.extend([
-            Arg::Long(inner),
-            Arg::Int(scan.tiles),
-            Arg::Int(scan.blocks),
-        ]);
+        args.push(Arg::Long(inner));
+        args.extend([scan.threads, scan.tiles, scan.blocks].map(Arg::Int));
         "cumsum_columns"
     };
     args.extend([Arg::Int(scan.of_group), Arg::Int(flags)]);

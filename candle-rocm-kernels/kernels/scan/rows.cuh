@@ -1,145 +1,165 @@
-// Inclusive sums along the last dimension: a wavefront's row, or a workgroup's tile of one.
+// Inclusive sums along the last dimension: rows of some lanes of a wavefront, or a workgroup's tile of one.
 #pragma once
 #include "scan/before_tile.cuh"
 
-// A row's elements in the order in which they are summed.
-template <class T> struct ScannedRow {
+// Where a vector of a lane is: in a row that begins there, from this element of it on, if that is before `end`.
+struct ScannedPlace {
+    size_t base, at, end;
+};
+
+// Rows, in the order in which their elements are summed.
+template <class T> struct ScannedRows {
     static constexpr int WIDTH = VEC16<T>;
-    size_t base, count;
+    size_t count;
     bool reversed, wide;
 
-    __device__ __forceinline__ size_t at(size_t i) const { return base + (reversed ? count - 1 - i : i); }
-
-    // Vectors of WIDTH elements from at(v) on, for v in [0, used), of which there are elements before `end`. No load
-    // waits for another.
-    template <int N, class At>
-    __device__ __forceinline__ void load(vec<T, WIDTH> (&to)[N], const T *source, uint32_t used, size_t end,
-                                         At at) const {
+    __device__ __forceinline__ size_t element(const ScannedPlace &of, int e) const {
+        size_t i = of.at + e;
+        return of.base + (reversed ? count - 1 - i : i);
+    }
+    __device__ __forceinline__ size_t vector(const ScannedPlace &of) const {
+        return of.base + (reversed ? count - WIDTH - of.at : of.at);
+    }
+    static __device__ __forceinline__ HeldElements turned(const HeldElements &elements) {
+        auto values = bit_cast<vec<T, WIDTH>>(elements);
+        vec<T, WIDTH> result;
 #pragma unroll
-        for (int v = 0; v < N; v++)
+        for (int e = 0; e < WIDTH; e++) result[e] = values[WIDTH - 1 - e];
+        return bit_cast<HeldElements>(result);
+    }
+    // The vectors of a lane, zeros where there are none. No load waits for another.
+    template <int N, class Place>
+    __device__ __forceinline__ void load(HeldElements (&to)[N], const T *source, Place place) const {
 #pragma unroll
-            for (int e = 0; e < WIDTH; e++) to[v][e] = bit_cast<T>(zero());
+        for (int v = 0; v < N; v++) to[v] = {};
         if (wide) {
 #pragma unroll
-            for (int v = 0; v < N; v++)
-                if (v < (int)used && at(v) < end)
-                    to[v] = load_vec<vec<T, WIDTH>>(source + base + (reversed ? count - WIDTH - at(v) : at(v)));
+            for (int v = 0; v < N; v++) {
+                ScannedPlace of = place(v);
+                if (of.at < of.end) to[v] = load_vec<HeldElements>(source + vector(of));
+            }
             if (!reversed) return;
 #pragma unroll
-            for (int v = 0; v < N; v++) {
-                vec<T, WIDTH> turned;
-#pragma unroll
-                for (int e = 0; e < WIDTH; e++) turned[e] = to[v][WIDTH - 1 - e];
-                to[v] = turned;
-            }
+            for (int v = 0; v < N; v++) to[v] = turned(to[v]);
             return;
         }
 #pragma unroll
         for (int v = 0; v < N; v++) {
-            if (v >= (int)used) continue;
+            ScannedPlace of = place(v);
+            auto values = bit_cast<vec<T, WIDTH>>(to[v]);
 #pragma unroll
             for (int e = 0; e < WIDTH; e++)
-                if (at(v) + e < end) to[v][e] = source[this->at(at(v) + e)];
+                if (of.at + e < of.end) values[e] = source[element(of, e)];
+            to[v] = bit_cast<HeldElements>(values);
         }
     }
-    __device__ __forceinline__ void store(T *result, size_t i, size_t end, const vec<T, WIDTH> &values) const {
-        if (wide && i < end) {
-            vec<T, WIDTH> turned;
-#pragma unroll
-            for (int e = 0; e < WIDTH; e++) turned[e] = values[WIDTH - 1 - e];
-            if (reversed) store_vec(result + base + count - WIDTH - i, turned);
-            else store_vec(result + base + i, values);
+    __device__ __forceinline__ void store(T *result, const ScannedPlace &of, const vec<T, WIDTH> &values) const {
+        if (wide) {
+            auto held = bit_cast<HeldElements>(values);
+            if (of.at < of.end) store_vec(result + vector(of), reversed ? turned(held) : held);
             return;
         }
 #pragma unroll
         for (int e = 0; e < WIDTH; e++)
-            if (i + e < end) result[at(i + e)] = values[e];
+            if (of.at + e < of.end) result[element(of, e)] = values[e];
     }
-
-private:
-    static __device__ __forceinline__ typename bits_of<sizeof(T)>::type zero() { return 0; }
 };
 
-// A wavefront's elements: vectors of a lane lie WAVEFRONT vectors apart.
-template <class T> struct ScannedWave {
+// The sums of vectors of some lanes, a row's or some rows': vectors of a lane lie as many apart as there are lanes.
+template <class T> struct ScannedLanes {
     using Sum = scan_sum_t<T>;
     static constexpr int WIDTH = VEC16<T>, VECTORS = SCAN_VECTORS<T>;
-    Sum sums[VECTORS][WIDTH]; // of a vector alone
-    Sum before[VECTORS];      // of the wavefront's vectors before
-    Sum all;
+    Sum before[VECTORS]; // of the row's vectors before
+    Sum all;             // of the last row
 
-    __device__ __forceinline__ explicit ScannedWave(const vec<T, WIDTH> (&elements)[VECTORS]) : all(0) {
-        uint32_t lane = lane_id();
-#pragma unroll
-        for (int v = 0; v < VECTORS; v++)
-#pragma unroll
-            for (int e = 0; e < WIDTH; e++) sums[v][e] = to_sum<T>(elements[v][e]);
+    // `is_first` says which vectors of a lane begin rows.
+    template <class IsFirst>
+    __device__ __forceinline__ ScannedLanes(const HeldElements (&elements)[VECTORS], uint32_t lanes, IsFirst is_first)
+        : all(0) {
+        uint32_t lane = lane_id() & (lanes - 1);
         Sum until[VECTORS];
 #pragma unroll
         for (int v = 0; v < VECTORS; v++) {
+            auto values = bit_cast<vec<T, WIDTH>>(elements[v]);
+            until[v] = to_sum<T>(values[0]);
 #pragma unroll
-            for (int e = 1; e < WIDTH; e++) sums[v][e] = sums[v][e - 1] + sums[v][e];
-            until[v] = sums[v][WIDTH - 1];
+            for (int e = 1; e < WIDTH; e++) until[v] = until[v] + to_sum<T>(values[e]);
         }
-        wave_inclusive_sums(until);
+        inclusive_sums_of_lanes(until, 1, lanes);
 #pragma unroll
         for (int v = 0; v < VECTORS; v++) {
-            Sum earlier = shfl_up(until[v], 1, (uint32_t)WAVEFRONT);
+            if (is_first(v)) all = 0;
+            Sum earlier = shfl_up(until[v], 1, lanes);
             before[v] = lane == 0 ? all : all + earlier;
-            all = all + shfl(until[v], WAVEFRONT - 1, (uint32_t)WAVEFRONT);
+            all = all + shfl(until[v], lanes - 1, lanes);
         }
     }
 };
 
-// Rows of `count` elements, of which `threads` work-items sum a tile at a time: a wavefront's, which is then a whole
-// row, or a workgroup's.
+// Rows of `count` elements, of which `threads` work-items sum a tile at a time: a workgroup's, or those of a wavefront or
+// of a part of it, which then have `together` whole rows each.
 template <class T>
 __device__ __forceinline__ void scan_rows(const T *__restrict__ source, T *__restrict__ result, int64_t *words,
-                                          size_t rows, size_t count, uint32_t threads, uint32_t tiles,
-                                          uint32_t of_group, uint32_t flags) {
+                                          size_t rows, size_t count, uint32_t threads, uint32_t together,
+                                          uint32_t tiles, uint32_t of_group, uint32_t flags) {
     using Sum = scan_sum_t<T>;
-    using Wave = ScannedWave<T>;
-    constexpr uint32_t WIDTH = VEC16<T>;
-    __shared__ Sum of_wave[SCAN_THREADS / WAVEFRONT];
-    uint32_t groups = SCAN_THREADS / threads, wave = uniform((threadIdx.x & (threads - 1)) / WAVEFRONT);
-    uint32_t lane = lane_id(), tile_size = threads * WIDTH * SCAN_VECTORS<T>;
+    constexpr uint32_t WIDTH = VEC16<T>, VECTORS = SCAN_VECTORS<T>, WAVES = SCAN_THREADS / WAVEFRONT;
+    __shared__ Sum of_wave[WAVES];
+    bool has_tile = threads > WAVEFRONT;
+    uint32_t lanes = has_tile ? (uint32_t)WAVEFRONT : threads, groups = SCAN_THREADS / threads;
+    uint32_t wave = uniform(has_tile ? threadIdx.x / WAVEFRONT : 0), lane = lane_id() & (lanes - 1);
+    uint32_t of_step = lanes * WIDTH;
+    size_t tile_size = (size_t)threads * WIDTH * VECTORS, units = rows * tiles;
     TileSums<Sum> left{words, tiles, of_group, 1};
-    size_t units = rows * tiles;
-    for (size_t unit = (size_t)blockIdx.x * groups + threadIdx.x / threads; unit < units;
-         unit += (size_t)gridDim.x * groups) {
-        size_t row = tiles == 1 ? unit : unit / tiles, first = (unit - row * tiles) * tile_size;
-        size_t end = min_of(first + tile_size, count);
-        ScannedRow<T> of_row{row * count, count, (flags & SCAN_REVERSED) != 0, (flags & SCAN_WIDE) != 0};
+    ScannedRows<T> of_rows{count, (flags & SCAN_REVERSED) != 0, (flags & SCAN_WIDE) != 0};
+    for (size_t first_unit = (size_t)blockIdx.x * groups * together; first_unit < units;
+         first_unit += (size_t)gridDim.x * groups * together) {
+        size_t unit = first_unit + threadIdx.x / threads, row = tiles == 1 ? unit : unit / tiles;
+        uint32_t tile = (uint32_t)(unit - row * tiles);
+        size_t first = tile * tile_size, end = min_of(first + tile_size, count);
         // Rows that do not fill the tile are spread over all wavefronts.
         uint32_t used = uniform((uint32_t)ceil_div(end - first, (size_t)threads * WIDTH));
-        first += ((size_t)wave * used * WAVEFRONT + lane) * WIDTH;
-        auto at = [&](int v) INLINED {
-            return first + (size_t)v * WAVEFRONT * WIDTH;
+        // v / used is (v * parts) / 64 for all v and used up to 8.
+        uint32_t parts = 64 / used + 1;
+        auto row_of = [&](int v) INLINED {
+            return has_tile ? 0u : (uint32_t)v * parts / 64;
         };
-        vec<T, (int)WIDTH> elements[SCAN_VECTORS<T>];
-        of_row.load(elements, source, used, end, at);
-        Wave own(elements);
+        first += ((size_t)wave * used * WAVEFRONT + lane) * WIDTH;
+        auto place = [&](int v) INLINED {
+            uint32_t number = row_of(v);
+            size_t of_row = row + (size_t)number * groups;
+            bool is_there = (uint32_t)v < used * together && of_row < rows;
+            return ScannedPlace{of_row * count, first + (size_t)(v - number * used) * of_step, is_there ? end : 0};
+        };
+        HeldElements elements[VECTORS];
+        of_rows.load(elements, source, place);
+        ScannedLanes<T> own(elements, lanes, [&](int v) INLINED { return v > 0 && row_of(v) != row_of(v - 1); });
         Sum before = 0;
-        if (threads > WAVEFRONT) {
+        if (has_tile) {
             if (lane == 0) of_wave[wave] = own.all;
             __syncthreads();
             Sum all = 0;
 #pragma unroll
-            for (uint32_t w = 0; w < SCAN_THREADS / WAVEFRONT; w++) {
+            for (uint32_t w = 0; w < WAVES; w++) {
                 if (w == wave) before = all;
                 all += of_wave[w];
             }
-            if (tiles > 1) before += sum_before_tile(left, row, (uint32_t)(unit - row * tiles), all);
+            if (tiles > 1) before += sum_before_tile(left, row, tile, all);
             // The next tile's sums are written where these are.
             __syncthreads();
         }
+        forget(elements, of_group);
 #pragma unroll
-        for (int v = 0; v < SCAN_VECTORS<T>; v++) {
-            if (v >= (int)used) continue;
+        for (int v = 0; v < (int)VECTORS; v++) {
+            auto values = bit_cast<vec<T, (int)WIDTH>>(elements[v]);
             vec<T, (int)WIDTH> out;
+            Sum sum = 0, earlier = before + own.before[v];
 #pragma unroll
-            for (int e = 0; e < (int)WIDTH; e++) out[e] = of_sum<T>(before + own.before[v] + own.sums[v][e]);
-            of_row.store(result, at(v), end, out);
+            for (int e = 0; e < (int)WIDTH; e++) {
+                sum = e == 0 ? to_sum<T>(values[0]) : sum + to_sum<T>(values[e]);
+                out[e] = of_sum<T>(earlier + sum);
+            }
+            of_rows.store(result, place(v), out);
         }
     }
 }

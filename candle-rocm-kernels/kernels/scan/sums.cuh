@@ -20,15 +20,16 @@ template <class T> __device__ __forceinline__ T of_sum(scan_sum_t<T> sum) {
     else return (T)sum;
 }
 
-// Inclusive sums over a wavefront of several values of each lane, a step of all of them at a time, so that no exchange
-// between lanes waits for another's.
-template <class T, int N> __device__ __forceinline__ void wave_inclusive_sums(T (&values)[N]) {
-    uint32_t lane = lane_id();
-#pragma unroll
-    for (uint32_t step = 1; step < WAVEFRONT; step *= 2)
+// Inclusive sums over the lanes of groups of `group` neighbours, of those `step`, 2 `step`... lanes apart, of several
+// values of each lane: a step of all of them at a time, so that no exchange between lanes waits for another's.
+template <class T, int N>
+__device__ __forceinline__ void inclusive_sums_of_lanes(T (&values)[N], uint32_t step, uint32_t group) {
+    uint32_t lane = lane_id() & (group - 1);
+#pragma unroll 1
+    for (; step < group; step *= 2)
 #pragma unroll
         for (int n = 0; n < N; n++) {
-            T other = shfl_up(values[n], step, (uint32_t)WAVEFRONT);
+            T other = shfl_up(values[n], step, group);
             if (lane >= step) values[n] = values[n] + other;
         }
 }
@@ -96,8 +97,19 @@ template <class Sum> struct TileSums {
     }
 };
 
-// Elements of a lane in 16 bytes, and how many times as many of one scan it holds at once.
-template <class T> constexpr int SCAN_VECTORS = min_of(8, 32 / VEC16<T>);
+// 16 bytes of elements as a lane holds them: words, where the compiler would give each element of 16 bits a register.
+using HeldElements = WordVector<4>::type;
+
+// Elements are added up a second time rather than that all of their sums are kept, which are as many registers for each
+// byte as an element has. `number` is below 2^31, which the assembler does not know.
+template <int N> __device__ __forceinline__ void forget(HeldElements (&elements)[N], uint32_t number) {
+#pragma unroll
+    for (int n = 0; n < N; n++) opt_barrier_words(elements[n], number >> 31);
+}
+
+// Vectors of 16 bytes of one scan that a lane holds at once, and rows of a strip's columns.
+template <class T> constexpr int SCAN_VECTORS = min_of(8, 64 / VEC16<T>);
+template <class T> constexpr int COLUMN_ROWS = min_of(16, 128 / VEC16<T>);
 constexpr uint32_t SCAN_THREADS = 256;
 // Bits of a number that the host gives (scan.rs).
 constexpr uint32_t SCAN_REVERSED = 1, SCAN_WIDE = 2;

@@ -9,6 +9,11 @@ use candle_rocm_kernels::{CUMSUM, HISTOGRAM, POSITIONS};
 use candle_rocm_testing::random::Random;
 use rocm_gpus::CodeTarget;
 
+fn wavefront(gpu: &Gpu) -> u32 {
+    let target: CodeTarget = gpu.arch.parse().expect("in the table of GPUs");
+    target.unit().wavefront
+}
+
 /// A contiguous tensor that is summed along its middle dimension.
 #[derive(Clone, Copy, Debug)]
 struct Case {
@@ -18,6 +23,8 @@ struct Case {
     reversed: bool,
     /// Elements before the first.
     offset: usize,
+    /// Rows that lanes sum at once, where it is not the launch's choice.
+    together: Option<u32>,
 }
 
 impl Case {
@@ -50,10 +57,9 @@ impl Case {
 
     /// The sums by the kernel, as `candle_rocm_backend::ops::cumsum` launches it.
     fn run<T: Element>(&self, gpu: &Gpu, dtype: Dtype, source: &[T]) -> Vec<T> {
-        let target: CodeTarget = gpu.arch.parse().expect("in the table of GPUs");
         let [outer, count, inner] = [self.outer, self.count, self.inner].map(|size| size as u64);
         let scan = match inner {
-            1 => Scan::rows(dtype, outer, count, target.unit().wavefront),
+            1 => Scan::rows(dtype, outer, count, wavefront(gpu)),
             _ => Scan::columns(dtype, outer, count, inner),
         };
         let scan = scan.expect("no more than a grid has");
@@ -68,18 +74,19 @@ impl Case {
             Arg::N(self.outer),
             Arg::N(self.count),
         ];
-        let kernel = if inner == 1 {
-            args.push(Arg::I(scan.threads as i32));
-            "cumsum_rows"
+        let (kernel, of_kernel) = if inner == 1 {
+            let of_kernel = [
+                scan.threads,
+                self.together.unwrap_or(scan.together),
+                scan.tiles,
+            ];
+            ("cumsum_rows", of_kernel)
         } else {
             args.push(Arg::N(self.inner));
-            "cumsum_columns"
+            ("cumsum_columns", [scan.threads, scan.tiles, scan.blocks])
         };
-        args.push(Arg::I(scan.tiles as i32));
-        if inner > 1 {
-            args.push(Arg::I(scan.blocks as i32));
-        }
-        args.extend([Arg::I(scan.of_group as i32), Arg::I(flags as i32)]);
+        let numbers = [&of_kernel[..], &[scan.of_group, flags]].concat();
+        args.extend(numbers.into_iter().map(|number| Arg::I(number as i32)));
         let name = format!("{kernel}_{}", T::NAME);
         // Where no workgroup waits for another, fewer than there is work for.
         let groups = match scan.tiles {
@@ -108,78 +115,85 @@ impl Case {
     }
 }
 
-/// Elements of 16 bytes, and of what a lane holds of one sum.
-fn held<T: Element>() -> (usize, usize) {
-    let width = 16 / T::BYTES;
-    (width, width * (32 / width).min(8))
+/// From the first element on, contiguous.
+fn case(outer: usize, count: usize, inner: usize) -> Case {
+    Case {
+        outer,
+        count,
+        inner,
+        reversed: false,
+        offset: 0,
+        together: None,
+    }
 }
 
 fn check_rows<T: Element>(gpu: &Gpu) {
-    let (width, each) = held::<T>();
-    let case = |outer, count| Case {
-        outer,
-        count,
-        inner: 1,
-        reversed: false,
-        offset: 0,
-    };
+    let width = 16 / T::BYTES;
+    // What a lane holds.
+    let each = width * (64 / width).min(8);
     for (outer, count) in [
         (1, 2),
         (19, 7),
         (3, 8 * width),
+        (5, 5 * width + 1),
         (2, 64 * each - 1),
         (2, 64 * each + width),
         (2, 256 * each),
         (2, 256 * each + 1),
         (1, 512 * each + width),
     ] {
-        case(outer, count).check::<T>(gpu);
+        case(outer, count, 1).check::<T>(gpu);
     }
-    Case {
-        reversed: true,
-        offset: 1,
-        ..case(2, 256 * each + width)
+    // Rows of a lane, of eight, of a wavefront and of three vectors of a lane: several of each at once.
+    for (outer, count, together) in [
+        (600, width, 2),
+        (77, 7 * width, 3),
+        (19, 32 * width, 4),
+        (11, 130 * width - 1, 2),
+    ] {
+        let lanes = u64::from(wavefront(gpu));
+        let (count_u64, width_u64) = (count as u64, width as u64);
+        let most = (each / width) as u64 / count_u64.div_ceil(lanes * width_u64);
+        Case {
+            together: Some((most as u32).clamp(1, together)),
+            ..case(outer, count, 1)
+        }
+        .check::<T>(gpu);
     }
-    .check::<T>(gpu);
-    Case {
-        reversed: true,
-        ..case(2, 256 * each + width)
+    for offset in [0, 1] {
+        Case {
+            reversed: true,
+            offset,
+            ..case(2, 256 * each + width, 1)
+        }
+        .check::<T>(gpu);
     }
-    .check::<T>(gpu);
 }
 
 fn check_columns<T: Element>(gpu: &Gpu) {
-    let (width, each) = held::<T>();
-    // Rows of a tile.
-    let rows = 8 * each / width;
-    let case = |outer, count, inner| Case {
-        outer,
-        count,
-        inner,
-        reversed: false,
-        offset: 0,
-    };
+    let width = 16 / T::BYTES;
+    // Rows of a strip, and of a tile of 32 lanes side by side.
+    let of_strip = (128 / width).min(16);
+    let rows = 8 * of_strip;
     for (outer, count, inner) in [
         (5, 3, 2),
         (1, rows, 33 * width),
         (2, rows + 1, 32 * width),
         (1, 2 * rows + 3, 32 * width + 1),
-        // Two whole groups of tiles and a tile of a third.
-        (1, 16 * rows + 1, 35),
+        // Lanes of few columns.
+        (1, 256 * of_strip + 3, 2),
+        (2, 64 * of_strip + 1, 3 * width),
     ] {
         case(outer, count, inner).check::<T>(gpu);
     }
-    Case {
-        reversed: true,
-        offset: 1,
-        ..case(2, 2 * rows, 2 * width)
+    for (offset, count) in [(1, 2 * rows), (0, 2 * rows + 1)] {
+        Case {
+            reversed: true,
+            offset,
+            ..case(2, count, 17 * width)
+        }
+        .check::<T>(gpu);
     }
-    .check::<T>(gpu);
-    Case {
-        reversed: true,
-        ..case(2, 2 * rows + 1, 2 * width)
-    }
-    .check::<T>(gpu);
 }
 
 #[test]
@@ -196,19 +210,14 @@ fn columns_are_summed() {
     });
 }
 
-/// A row of more tiles than a group has: two whole groups and a tile of a third.
+/// More tiles than a group has: two whole groups and a tile of a third.
 #[test]
 fn groups_of_tiles_are_summed() {
     on_each_gpu(|gpu| {
-        let of = |tile: usize| Case {
-            outer: 1,
-            count: 16 * tile + 3,
-            inner: 1,
-            reversed: false,
-            offset: 0,
-        };
-        of(8192).check::<f32>(gpu);
-        of(4096).check::<i64>(gpu);
+        case(1, 16 * 8192 + 3, 1).check::<f32>(gpu);
+        case(1, 16 * 4096 + 3, 1).check::<i64>(gpu);
+        case(1, 16 * 128 + 3, 125).check::<f32>(gpu);
+        case(1, 16 * 128 + 3, 63).check::<i64>(gpu);
     });
 }
 
