@@ -82,9 +82,9 @@ struct Split {
     // Whether neighbouring outputs are, and these are not.
     __device__ __forceinline__ bool side_by_side() const { return kept.last == 1 && !adjacent(); }
     // Whether so many neighbouring outputs, a power of two, are neighbours in memory, and their elements a vector.
-    template <uint32_t NEIGHBOURS> __device__ __forceinline__ bool neighbours(const void *src) const {
+    template <uint32_t NEIGHBOURS, class T> __device__ __forceinline__ bool neighbours(const T *src) const {
         uint32_t odd = kept.odd | (uint32_t)inner.stride;
-        return NEIGHBOURS > 1 && inner.uniform && odd % NEIGHBOURS == 0 && is_aligned(src, 4);
+        return NEIGHBOURS > 1 && inner.uniform && odd % NEIGHBOURS == 0 && is_aligned(src, NEIGHBOURS * sizeof(T));
     }
 };
 

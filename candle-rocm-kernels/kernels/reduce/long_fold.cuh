@@ -5,23 +5,34 @@
 //
 //   found[output * (gridDim.x << MOST_COLUMNS) + segment]
 //
-// Where neighbouring outputs are neighbours in memory, a workgroup takes 32 of them at once. The workgroups of these
-// outputs are then as many segments of each.
+// Where neighbouring outputs are neighbours in memory, a workgroup takes 32 vectors of them at once. The workgroups of
+// these outputs are then as many segments of each.
 #pragma once
 #include "reduce/fold.cuh"
 
-// Outputs that a workgroup makes at most, as an exponent of 2. The runtime's memory for the segments has room for as
-// many states for each workgroup.
-constexpr uint32_t MOST_COLUMNS = 5;
+// Outputs that a workgroup makes at most, as an exponent of 2: 32 vectors of the widest. The runtime's memory for the
+// segments has room for as many states for each workgroup.
+constexpr uint32_t COLUMN_VECTORS = 5, MOST_COLUMNS = 7;
+
+// Neighbouring outputs whose elements a thread reads at once: 8 bytes of them.
+template <class T> constexpr uint32_t LONG_NEIGHBOURS = sizeof(T) == 2 ? 4 : sizeof(T) == 4 ? 2 : 1;
 
 // Which outputs a workgroup makes, and which segment of their elements.
 struct LongSegment {
-    // Outputs of a workgroup, as an exponent of 2; the first one; how many there are; and the segment.
-    uint32_t columns, first, outputs, segment, segments;
+    // Outputs that are read together, and outputs of a workgroup, as exponents of 2; the first one; how many there are;
+    // and the segment.
+    uint32_t neighbours = 0, columns = 0, first, outputs, segment, segments;
 
-    __device__ __forceinline__ LongSegment(const Split &split, uint32_t threads) {
-        bool takes_columns = split.side_by_side() && threads >= log2_of(wave_size());
-        columns = takes_columns ? min_of(exponent_from(gridDim.y), MOST_COLUMNS) : 0;
+    template <class T>
+    __device__ __forceinline__ LongSegment(const Split &split, uint32_t threads, const T *__restrict__ src) {
+        static_assert(COLUMN_VECTORS + LONG_NEIGHBOURS<T> / 2 <= MOST_COLUMNS, "room for its states");
+        if (split.side_by_side() && threads >= log2_of(wave_size())) {
+            // A workgroup's outputs are whole vectors of them: the last ones, too, as all outputs are.
+            neighbours = split.neighbours<LONG_NEIGHBOURS<T>>(src) ? LONG_NEIGHBOURS<T> / 2
+                         : split.neighbours<NEIGHBOURS<T>>(src)    ? NEIGHBOURS<T> / 2
+                                                                   : 0;
+            columns = min_of(exponent_from(gridDim.y), COLUMN_VECTORS + neighbours);
+        }
         first = blockIdx.y >> columns << columns;
         outputs = min_of(gridDim.y - first, 1u << columns);
         segment = blockIdx.x * outputs + (blockIdx.y - first);
@@ -80,16 +91,16 @@ __device__ __forceinline__ void fold_segment(const Split &split, const LongSegme
 template <class Fold, class T>
 __device__ __forceinline__ void fold_segments(size_t of_each, size_t num_dims, const size_t *__restrict__ info,
                                               const T *__restrict__ src, typename Fold::State *__restrict__ found) {
-    constexpr uint32_t OUTPUTS = NEIGHBOURS<T>;
+    constexpr uint32_t MOST = LONG_NEIGHBOURS<T>, FEWER = NEIGHBOURS<T>;
     const size_t *dims = info, *strides = info + num_dims;
-    uint32_t reduced = (uint32_t)of_each;
+    uint32_t reduced = (uint32_t)of_each, of_dims = (uint32_t)num_dims;
     Split split(reduced, num_dims, dims, strides);
-    LongSegment own(split, log2_of(blockDim.x));
+    LongSegment own(split, log2_of(blockDim.x), src);
     Stretch stretch = own.of<T>(reduced);
-    // A workgroup's outputs are whole vectors of them: the last ones, too, as all outputs are.
-    if (own.columns > 0 && split.neighbours<OUTPUTS>(src))
-        fold_segment<Fold, OUTPUTS>(split, own, stretch, (uint32_t)num_dims, dims, strides, src, found);
-    else fold_segment<Fold, 1>(split, own, stretch, (uint32_t)num_dims, dims, strides, src, found);
+    if (own.neighbours == 0) return fold_segment<Fold, 1>(split, own, stretch, of_dims, dims, strides, src, found);
+    if (FEWER > 1 && FEWER != MOST && own.neighbours == FEWER / 2)
+        return fold_segment<Fold, FEWER>(split, own, stretch, of_dims, dims, strides, src, found);
+    fold_segment<Fold, MOST>(split, own, stretch, of_dims, dims, strides, src, found);
 }
 
 // The second launch: the output of each y, by the workgroup whose x is 0.
@@ -102,7 +113,7 @@ __device__ __forceinline__ void fold_finish(size_t of_each, size_t num_dims, con
     const size_t *dims = info, *strides = info + num_dims;
     uint32_t threads = log2_of(blockDim.x), o = blockIdx.y;
     Split split((uint32_t)of_each, num_dims, dims, strides);
-    LongSegment own(split, threads);
+    LongSegment own(split, threads, src);
     const auto *of_output = found + o * LongSegment::room();
     auto state = Fold::start();
     for (uint32_t i = threadIdx.x; i < own.segments; i += blockDim.x) state = Fold::both(state, of_output[i]);

@@ -130,10 +130,6 @@ pub const VECTOR_SPILLS: &[(&str, &str)] = &[
     ("convolution_bf16_128x128_vectors", SCALAR_FRAME),
     ("convolution_f16_128x128_vectors", SCALAR_FRAME),
     ("convolution_grouped_", SCALAR_FRAME),
-    (
-        "convolution_depthwise_data_",
-        "sums, of which a row is picked by its number",
-    ),
 ];
 
 /// Scratch that no instruction reads or writes.
