@@ -23,7 +23,7 @@ __device__ __forceinline__ void sum_squares(const OptimizerTensor *tensors, cons
     constexpr int V = VEC16<T>;
     __shared__ WaveValues<float> lds;
     float sum = 0;
-    for_chunk<T>(tensors, owners, [&](const OptimizerTensor &tensor, uint64_t i, uint32_t some, bool wide) INLINED {
+    for_chunk<V>(tensors, owners, [&](const OptimizerTensor &tensor, uint64_t i, uint32_t some, bool wide) INLINED {
         FloatVector<T, V> gradient = load_some<T, V>(tensor.gradient, i, some, wide);
 #pragma unroll
         for (int e = 0; e < V; e++) sum = math::fma(gradient.x[e], gradient.x[e], sum);

@@ -42,26 +42,30 @@ struct Lion {
 
 // A vector of weights of 16 bits, rounded up or down by chance, so that the mean of many roundings is the number
 // itself: 16 random bits are added below the last that is there. Infinities and NaN are as they are.
-__device__ __forceinline__ Held<bf16_t, 8> rounded_by_chance(const FloatVector<bf16_t, 8> &values, uint64_t seed,
-                                                             uint64_t block, uint32_t step) {
-    Words4 words = philox(seed, Kind::Rounding, block, step);
-    vec<bf16_t, 8> rounded;
+__device__ __forceinline__ Held<bf16_t, 4> rounded_by_chance(const FloatVector<bf16_t, 4> &values, uint64_t seed,
+                                                             uint64_t number, uint32_t step) {
+    Words4 words = philox(seed, Kind::Rounding, number / 2, step);
+    // A choice of words by a condition would become one by a place, in scratch.
+    uint32_t second = 0 - (uint32_t)(number & 1);
+    vec<bf16_t, 4> rounded;
 #pragma unroll
-    for (int e = 0; e < 8; e++) {
-        uint32_t bits = bit_cast<uint32_t>(values.x[e]), chance = words.w[e / 2] >> 16 * (e % 2) & 0xffff;
+    for (int e = 0; e < 4; e++) {
+        uint32_t word = (words.w[2 + e / 2] & second) | (words.w[e / 2] & ~second);
+        uint32_t bits = bit_cast<uint32_t>(values.x[e]), chance = word >> 16 * (e % 2) & 0xffff;
         bool finite = (bits & 0x7f800000u) != 0x7f800000u;
         rounded[e] = finite ? bf16_t::from_bits((uint16_t)((bits + chance) >> 16)) : bf16_t(values.x[e]);
     }
-    Held<bf16_t, 8> held;
-    held.words[0] = bit_cast<typename Held<bf16_t, 8>::Words>(rounded);
+    Held<bf16_t, 4> held;
+    held.words[0] = bit_cast<typename Held<bf16_t, 4>::Words>(rounded);
     return held;
 }
 
 // A step of all tensors' weights.
 template <class Rule, class T> __device__ __forceinline__ void optimizer_step(const OptimizerStep &step) {
-    constexpr int V = VEC16<T>;
+    // 16 bytes of state, which lanes that are neighbours read as neighbours, and as many weights beside it.
+    constexpr int V = VEC16<float>;
     float clip = step.clip == nullptr ? 1.0f : *step.clip;
-    for_chunk<T>(step.tensors, step.owners,
+    for_chunk<V>(step.tensors, step.owners,
                  [&](const OptimizerTensor &tensor, uint64_t i, uint32_t some, bool wide) INLINED {
                      FloatVector<T, V> gradient = load_some<T, V>(tensor.gradient, i, some, wide), weights;
                      FloatVector<float, V> first, second, master;
@@ -82,8 +86,8 @@ template <class Rule, class T> __device__ __forceinline__ void optimizer_step(co
                      if (Rule::SECOND) store_some(tensor.second, i, some, wide, second);
                      Held<T, V> rounded = weights.rounded();
                      if constexpr (is_same<T, bf16_t>::value) {
-                         uint64_t block = (uint64_t)blockIdx.x * (OPTIMIZER_CHUNK / V) + i % OPTIMIZER_CHUNK / V;
-                         if (step.stochastic) rounded = rounded_by_chance(weights, step.seed, block, step.step);
+                         uint64_t number = (uint64_t)blockIdx.x * (OPTIMIZER_CHUNK / V) + i % OPTIMIZER_CHUNK / V;
+                         if (step.stochastic) rounded = rounded_by_chance(weights, step.seed, number, step.step);
                      }
                      rounded.store((T *)tensor.weights + i, some, wide);
                  });

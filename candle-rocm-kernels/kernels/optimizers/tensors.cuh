@@ -38,10 +38,8 @@ template <class T> __device__ __forceinline__ T *of_table(T *const &pointer) {
 }
 
 // Vectors of a workgroup's elements: body(tensor, first element, elements that are there, whether they are aligned).
-// A vector of T has 16 bytes, and as many elements of f32 beside it.
-template <class T, class F>
+template <uint32_t WIDTH, class F>
 __device__ __forceinline__ void for_chunk(const OptimizerTensor *tensors, const uint32_t *owners, F body) {
-    constexpr uint32_t WIDTH = VEC16<T>;
     const OptimizerTensor &row = tensors[uniform(owners[blockIdx.x])];
     OptimizerTensor tensor = row;
     tensor.weights = of_table(row.weights), tensor.gradient = of_table(row.gradient);

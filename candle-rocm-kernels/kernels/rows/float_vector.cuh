@@ -4,10 +4,10 @@
 
 // V elements as they are in memory, by 16 bytes. There are all or, not aligned, some.
 template <class T, int V> struct Held {
-    static constexpr int W = VEC16<T>, COUNT = V / W;
-    static_assert(V % W == 0, "whole words");
+    static constexpr int W = min_of(VEC16<T>, V), COUNT = V / W;
+    static_assert(V % W == 0 && W * sizeof(T) % 4 == 0, "whole words");
     // Of words: vectors of smaller elements would be loaded in parts on NVIDIA's GPUs.
-    typedef uint32_t Words __attribute__((ext_vector_type(4)));
+    typedef uint32_t Words __attribute__((ext_vector_type(W * sizeof(T) / 4)));
     Words words[COUNT] = {};
 
     // All of them, aligned.
