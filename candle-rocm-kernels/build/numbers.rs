@@ -60,6 +60,11 @@ const NUMBERS: &[(&str, &str, &[&str])] = &[
             "AREA_FLAGS",
         ],
     ),
+    (
+        "communication",
+        "communication/exchange.cuh",
+        &["UNIT_BYTES"],
+    ),
     ("fft", "fft/fft.cuh", &["FftFlags"]),
 ];
 

@@ -27,16 +27,11 @@ struct Kernel {
 impl Kernel {
     /// Its tile, made by so many slices.
     fn shape(&self, wavefront: u32, slices: u32) -> Shape {
-        Shape {
-            tile: Tile {
-                rows: self.rows,
-                columns: self.columns,
-            },
-            threads: slices * self.waves_m * self.waves_n * wavefront,
-            depth: slices * self.stage_bytes / self.dtype.bytes(),
-            prefetch: 1,
-            dynamic_lds: 0,
-        }
+        Shape::of(
+            [self.rows, self.columns],
+            slices * self.waves_m * self.waves_n * wavefront,
+            slices * self.stage_bytes / self.dtype.bytes(),
+        )
     }
 }
 
@@ -201,6 +196,19 @@ pub struct Shape {
     pub dynamic_lds: u32,
 }
 
+impl Shape {
+    /// One K-block is on its way, and all LDS is the kernel's own.
+    fn of([rows, columns]: [u32; 2], threads: u32, depth: u32) -> Self {
+        Self {
+            tile: Tile { rows, columns },
+            threads,
+            depth,
+            prefetch: 1,
+            dynamic_lds: 0,
+        }
+    }
+}
+
 /// The tiles that a processor has for a type that read operands so, largest first.
 ///
 /// f32 and f64 have them everywhere: matrix units multiply where they take these, else vector units. NVIDIA's GPUs before
@@ -217,14 +225,13 @@ pub fn shapes(processor: Processor, dtype: Dtype, gather: Gather) -> Vec<Shape> 
         .map(|of| of.lds_bytes_of_workgroup);
     let kernels = of_type(&CHANNELS, processor, dtype, |kernel| kernel.dtype);
     let shapes = kernels.map(|kernel| Shape {
-        tile: Tile {
-            rows: kernel.rows,
-            columns: kernel.columns,
-        },
-        threads: kernel.waves_m * kernel.waves_n * wavefront,
-        depth: kernel.stage_bytes / dtype.bytes(),
         prefetch: kernel.stages - 1,
         dynamic_lds: kernel.lds_kib << 10,
+        ..Shape::of(
+            [kernel.rows, kernel.columns],
+            kernel.waves_m * kernel.waves_n * wavefront,
+            kernel.stage_bytes / dtype.bytes(),
+        )
     });
     shapes
         .filter(|shape| most.is_none_or(|most| shape.dynamic_lds <= most))
@@ -278,16 +285,11 @@ pub fn halo_shapes(processor: Processor, dtype: Dtype) -> impl Iterator<Item = (
     let wavefront = processor.wavefront();
     let kernels = of_type(&HALO, processor, dtype, |kernel| kernel.dtype);
     kernels.map(move |kernel| {
-        let shape = Shape {
-            tile: Tile {
-                rows: kernel.rows,
-                columns: kernel.columns,
-            },
-            threads: kernel.waves_m * kernel.waves_n * wavefront,
-            depth: HALO_CHANNELS * HALO_TAPS * HALO_TAPS,
-            prefetch: 1,
-            dynamic_lds: 0,
-        };
+        let shape = Shape::of(
+            [kernel.rows, kernel.columns],
+            kernel.waves_m * kernel.waves_n * wavefront,
+            HALO_CHANNELS * HALO_TAPS * HALO_TAPS,
+        );
         (shape, kernel.unit)
     })
 }
@@ -333,16 +335,11 @@ pub fn lines_shapes(processor: Processor, dtype: Dtype) -> impl Iterator<Item = 
     let wavefront = processor.wavefront();
     let kernels = of_type(&LINES, processor, dtype, |kernel| kernel.dtype);
     kernels.map(move |kernel| LinesShape {
-        shape: Shape {
-            tile: Tile {
-                rows: kernel.rows,
-                columns: kernel.columns,
-            },
-            threads: kernel.waves_m * kernel.waves_n * wavefront,
-            depth: kernel.stage_bytes / dtype.bytes(),
-            prefetch: 1,
-            dynamic_lds: 0,
-        },
+        shape: Shape::of(
+            [kernel.rows, kernel.columns],
+            kernel.waves_m * kernel.waves_n * wavefront,
+            kernel.stage_bytes / dtype.bytes(),
+        ),
         taps: kernel.taps,
         unit: kernel.unit,
     })

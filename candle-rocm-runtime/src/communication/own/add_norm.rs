@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use candle_rocm_kernels::numbers::communication::{
-    EXCHANGE_REDUCES, EXCHANGE_SENDS, NORMED_PIECES,
+    EXCHANGE_REDUCES, EXCHANGE_SENDS, NORMED_PIECES, UNIT_BYTES,
 };
 
 use super::boxes::ROW;
@@ -15,9 +15,6 @@ use crate::communication::error::CommunicationError;
 use crate::communication::sys::ncclDataType_t;
 use crate::kernels::ready::addresses_of;
 use crate::stream::queue::Stream;
-
-/// Units of a row, which kernels move as a whole.
-const UNIT_BYTES: u64 = 16;
 
 /// Rows of a rank, at addresses of its GPU's memory.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +52,7 @@ impl OwnRank {
         Ok(self.kernels.add_norm_of(dtype).is_some()
             && bytes > 0
             && bytes <= self.memory()?.boxes.packets_bytes
-            && row.is_multiple_of(UNIT_BYTES)
+            && row.is_multiple_of(u64::from(UNIT_BYTES))
             && row <= u64::from(NORMED_PIECES * ROW))
     }
 
