@@ -45,9 +45,16 @@ fn is_large_contiguous(row: &Row) -> bool {
     cases::is_contiguous(&row.case.op) && input_bytes(row) >= LARGE
 }
 
+/// Kernels whose bytes a copy could bound, of 16 MiB and over.
+fn is_large(row: &Row) -> bool {
+    use Group::{Copies, Elementwise, Indexing, Others, Reductions, Rows};
+    let moves = [Elementwise, Copies, Indexing, Reductions, Rows, Others].contains(&row.group);
+    moves && row.metric == Metric::DeviceUs && input_bytes(row) >= LARGE
+}
+
 /// The share of a device copy that a row is held to and does not reach.
 fn share_missed(row: &Row) -> Option<f64> {
-    let asked = if is_large_contiguous(row) {
+    let asked = if is_large(row) {
         CONTIGUOUS_SHARE
     } else if row.group == Group::Rows && is_square(row) {
         ROWS_SHARE
@@ -134,7 +141,7 @@ pub fn page(results: &Results, reasons: &Reasons, plots: &[(String, &str)]) -> S
 fn summary(results: &Results, reasons: &Reasons) -> String {
     let mut out = Lines("| what | asked | measured |\n|---|---|---|\n".to_owned());
     of_kernels(results, &mut out);
-    of_copies(results, &mut out);
+    of_copies(results, reasons, &mut out);
     of_models_and_host(results, &mut out);
     let checked: Vec<_> = of(results, |row| {
         let once = !matches!(row.metric, Metric::Prefill | Metric::MemoryMib);
@@ -196,7 +203,7 @@ fn of_kernels(results: &Results, out: &mut Lines) {
 }
 
 /// Kernels beside copies of as many bytes.
-fn of_copies(results: &Results, out: &mut Lines) {
+fn of_copies(results: &Results, reasons: &Reasons, out: &mut Lines) {
     let large: Vec<_> = of(results, |row| {
         is_large_contiguous(row) && row.share_of_copy(OURS).is_some()
     });
@@ -209,6 +216,15 @@ fn of_copies(results: &Results, out: &mut Lines) {
             ),
             "all",
             &format!("{} of {}", large.iter().filter(enough).count(), large.len()),
+        );
+    }
+    let missed = of(results, |row| is_large(row) && share_missed(row).is_some());
+    if !missed.is_empty() {
+        let unexplained = missed.iter().filter(|row| reasons.of(row).is_none());
+        out.add(
+            "all kernels of 16 MiB and over that reach less, and of them those without a reason",
+            "none without",
+            &format!("{}, {}", missed.len(), unexplained.count()),
         );
     }
     for row in of(results, |row| row.group == Group::Rows && is_square(row)) {

@@ -34,7 +34,7 @@ pub struct Scan {
     /// Work-items that sum a tile: a workgroup's, or a row: a wavefront's or a part of its lanes. Of columns, lanes side by
     /// side along the last dimension.
     pub threads: u32,
-    /// Rows that they sum at once; 1 of columns.
+    /// Rows that they sum at once, where each is a tile; 1 of columns.
     pub together: u32,
     /// Tiles of a sum.
     pub tiles: u32,
@@ -58,7 +58,11 @@ fn vectors(dtype: Dtype) -> u64 {
 
 /// Rows of a strip's columns: `COLUMN_ROWS` of kernels/scan/sums.cuh.
 fn column_rows(dtype: Dtype) -> u64 {
-    (128 / width(dtype)).min(16)
+    if dtype.bytes == 2 {
+        16
+    } else {
+        8
+    }
 }
 
 /// Tiles of a group of so many: the fewer sums are read, the nearer both numbers are.
@@ -76,14 +80,23 @@ impl Scan {
     pub fn rows(dtype: Dtype, rows: u64, count: u64, wavefront: u32) -> Option<Self> {
         let (width, vectors) = (width(dtype), vectors(dtype));
         let lanes = u64::from(wavefront);
+        // Of rows that are a tile, so many are summed at once as a work-item holds and leave enough wavefronts.
+        let together = |threads: u64, used: u64| {
+            let wavefronts = (rows * threads).div_ceil(lanes);
+            (wavefronts / ENOUGH_WAVEFRONTS).clamp(1, vectors / used)
+        };
         if count > lanes * width * vectors {
-            let tiles = count.div_ceil(u64::from(THREADS) * width * vectors);
-            return Self::of(dtype, rows * tiles, [THREADS, 1], tiles, 1, rows);
+            let threads = u64::from(THREADS);
+            let tiles = count.div_ceil(threads * width * vectors);
+            let together = match tiles {
+                1 => together(threads, count.div_ceil(threads * width)),
+                _ => 1,
+            };
+            let units = (rows * tiles).div_ceil(together);
+            return Self::of(dtype, units, [THREADS, together as u32], tiles, 1, rows);
         }
         let threads = count.div_ceil(width).max(1).next_power_of_two().min(lanes);
-        let used = count.div_ceil(threads * width).max(1);
-        let wavefronts = rows.div_ceil(lanes / threads);
-        let together = (wavefronts / ENOUGH_WAVEFRONTS).clamp(1, vectors / used);
+        let together = together(threads, count.div_ceil(threads * width).max(1));
         let units = rows.div_ceil(u64::from(THREADS) / threads * together);
         Self::of(dtype, units, [threads as u32, together as u32], 1, 1, rows)
     }
@@ -176,6 +189,9 @@ mod tests {
         assert_eq!(of(1000, 20, 64), [4, 1, 16]);
         assert_eq!(of(1 << 20, 8, 64), [1, 2, 2048]);
         assert_eq!(of(0, 8, 64), [1, 1, 0]);
+        // Two vectors of each work-item of a workgroup.
+        assert_eq!(of(4096, 4096, 32), [256, 4, 1024]);
+        assert_eq!(of(1025, 4096, 32), [256, 1, 1025]);
     }
 
     #[test]
@@ -184,8 +200,8 @@ mod tests {
             Scan::columns(dtypes::find(dtype).unwrap(), outer, count, inner).unwrap()
         };
         let scan = of("f32", 1, 4096, 4096);
-        assert_eq!((scan.tiles, scan.blocks, scan.of_group), (32, 32, 8));
-        assert_eq!((scan.workgroups, scan.word_bytes), (1024, 4096 * 36 * WORD));
+        assert_eq!((scan.tiles, scan.blocks, scan.of_group), (64, 32, 8));
+        assert_eq!((scan.workgroups, scan.word_bytes), (2048, 4096 * 72 * WORD));
         let scan = of("u8", 3, 16, 513);
         assert_eq!((scan.threads, scan.tiles, scan.blocks), (32, 1, 2));
         assert_eq!((scan.workgroups, scan.word_bytes), (6, 0));

@@ -69,15 +69,13 @@ template <class T> struct ScannedRows {
 template <class T> struct ScannedLanes {
     using Sum = scan_sum_t<T>;
     static constexpr int WIDTH = VEC16<T>, VECTORS = SCAN_VECTORS<T>;
-    Sum before[VECTORS]; // of the row's vectors before
-    Sum all;             // of the last row
+    // Of the row's vectors before each, and of those and the lanes' own.
+    Sum before[VECTORS], until[VECTORS];
 
-    // `is_first` says which vectors of a lane begin rows.
-    template <class IsFirst>
-    __device__ __forceinline__ ScannedLanes(const HeldElements (&elements)[VECTORS], uint32_t lanes, IsFirst is_first)
-        : all(0) {
+    // `row_of` gives the number of a vector's row.
+    template <class RowOf>
+    __device__ __forceinline__ ScannedLanes(const HeldElements (&elements)[VECTORS], uint32_t lanes, RowOf row_of) {
         uint32_t lane = lane_id() & (lanes - 1);
-        Sum until[VECTORS];
 #pragma unroll
         for (int v = 0; v < VECTORS; v++) {
             auto values = bit_cast<vec<T, WIDTH>>(elements[v]);
@@ -86,25 +84,28 @@ template <class T> struct ScannedLanes {
             for (int e = 1; e < WIDTH; e++) until[v] = until[v] + to_sum<T>(values[e]);
         }
         inclusive_sums_of_lanes(until, 1, lanes);
+        Sum all = 0;
 #pragma unroll
         for (int v = 0; v < VECTORS; v++) {
-            if (is_first(v)) all = 0;
+            if (v > 0 && row_of(v) != row_of(v - 1)) all = 0;
             Sum earlier = shfl_up(until[v], 1, lanes);
             before[v] = lane == 0 ? all : all + earlier;
             all = all + shfl(until[v], lanes - 1, lanes);
+            until[v] = all;
         }
     }
 };
 
 // Rows of `count` elements, of which `threads` work-items sum a tile at a time: a workgroup's, or those of a wavefront or
-// of a part of it, which then have `together` whole rows each.
+// of a part of it. Of rows that are one tile they have `together` each.
 template <class T>
 __device__ __forceinline__ void scan_rows(const T *__restrict__ source, T *__restrict__ result, int64_t *words,
                                           size_t rows, size_t count, uint32_t threads, uint32_t together,
                                           uint32_t tiles, uint32_t of_group, uint32_t flags) {
     using Sum = scan_sum_t<T>;
     constexpr uint32_t WIDTH = VEC16<T>, VECTORS = SCAN_VECTORS<T>, WAVES = SCAN_THREADS / WAVEFRONT;
-    __shared__ Sum of_wave[WAVES];
+    // What each wavefront has of each of the workgroup's rows.
+    __shared__ Sum of_wave[VECTORS][WAVES];
     bool has_tile = threads > WAVEFRONT;
     uint32_t lanes = has_tile ? (uint32_t)WAVEFRONT : threads, groups = SCAN_THREADS / threads;
     uint32_t wave = uniform(has_tile ? threadIdx.x / WAVEFRONT : 0), lane = lane_id() & (lanes - 1);
@@ -122,7 +123,7 @@ __device__ __forceinline__ void scan_rows(const T *__restrict__ source, T *__res
         // v / used is (v * parts) / 64 for all v and used up to 8.
         uint32_t parts = 64 / used + 1;
         auto row_of = [&](int v) INLINED {
-            return has_tile ? 0u : (uint32_t)v * parts / 64;
+            return (uint32_t)v * parts / 64;
         };
         first += ((size_t)wave * used * WAVEFRONT + lane) * WIDTH;
         auto place = [&](int v) INLINED {
@@ -133,19 +134,27 @@ __device__ __forceinline__ void scan_rows(const T *__restrict__ source, T *__res
         };
         HeldElements elements[VECTORS];
         of_rows.load(elements, source, place);
-        ScannedLanes<T> own(elements, lanes, [&](int v) INLINED { return v > 0 && row_of(v) != row_of(v - 1); });
-        Sum before = 0;
+        ScannedLanes<T> own(elements, lanes, row_of);
         if (has_tile) {
-            if (lane == 0) of_wave[wave] = own.all;
-            __syncthreads();
-            Sum all = 0;
+            if (lane == 0)
 #pragma unroll
-            for (uint32_t w = 0; w < WAVES; w++) {
-                if (w == wave) before = all;
-                all += of_wave[w];
+                for (int v = 0; v < (int)VECTORS; v++)
+                    if ((uint32_t)v < used * together) of_wave[row_of(v)][wave] = own.until[v];
+            __syncthreads();
+#pragma unroll 1
+            for (uint32_t number = 0; number < together; number++) {
+                Sum before = 0, all = 0;
+#pragma unroll
+                for (uint32_t w = 0; w < WAVES; w++) {
+                    if (w == wave) before = all;
+                    all += of_wave[number][w];
+                }
+                if (tiles > 1) before += sum_before_tile(left, row, tile, all);
+#pragma unroll
+                for (int v = 0; v < (int)VECTORS; v++)
+                    if (row_of(v) == number) own.before[v] = before + own.before[v];
             }
-            if (tiles > 1) before += sum_before_tile(left, row, tile, all);
-            // The next tile's sums are written where these are.
+            // The next rows' sums are written where these are.
             __syncthreads();
         }
         forget(elements, of_group);
@@ -153,11 +162,11 @@ __device__ __forceinline__ void scan_rows(const T *__restrict__ source, T *__res
         for (int v = 0; v < (int)VECTORS; v++) {
             auto values = bit_cast<vec<T, (int)WIDTH>>(elements[v]);
             vec<T, (int)WIDTH> out;
-            Sum sum = 0, earlier = before + own.before[v];
+            Sum sum = 0;
 #pragma unroll
             for (int e = 0; e < (int)WIDTH; e++) {
                 sum = e == 0 ? to_sum<T>(values[0]) : sum + to_sum<T>(values[e]);
-                out[e] = of_sum<T>(earlier + sum);
+                out[e] = of_sum<T>(own.before[v] + sum);
             }
             of_rows.store(result, place(v), out);
         }

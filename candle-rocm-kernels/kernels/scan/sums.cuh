@@ -109,7 +109,7 @@ template <int N> __device__ __forceinline__ void forget(HeldElements (&elements)
 
 // Vectors of 16 bytes of one scan that a lane holds at once, and rows of a strip's columns.
 template <class T> constexpr int SCAN_VECTORS = min_of(8, 64 / VEC16<T>);
-template <class T> constexpr int COLUMN_ROWS = min_of(16, 128 / VEC16<T>);
+template <class T> constexpr int COLUMN_ROWS = sizeof(T) == 2 ? 16 : 8;
 constexpr uint32_t SCAN_THREADS = 256;
 // Bits of a number that the host gives (scan.rs).
 constexpr uint32_t SCAN_REVERSED = 1, SCAN_WIDE = 2;
