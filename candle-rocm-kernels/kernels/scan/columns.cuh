@@ -173,7 +173,7 @@ __device__ __forceinline__ void scan_column_tile(const T *__restrict__ source, T
 #pragma unroll
         for (int e = 0; e < WIDTH; e++) before[e] = earlier[e] + before[e];
     }
-    forget(elements, left.of_group);
+    opt_barrier_held(elements, left.of_group);
 #pragma unroll
     for (int e = 0; e < WIDTH; e++) own[e] = 0;
 #pragma unroll

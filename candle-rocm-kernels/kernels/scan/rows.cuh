@@ -3,7 +3,7 @@
 #include "scan/before_tile.cuh"
 
 // Where a vector of a lane is: in a row that begins there, from this element of it on, if that is before `end`.
-struct ScannedPlace {
+struct ScannedVector {
     size_t base, at, end;
 };
 
@@ -13,11 +13,11 @@ template <class T> struct ScannedRows {
     size_t count;
     bool reversed, wide;
 
-    __device__ __forceinline__ size_t element(const ScannedPlace &of, int e) const {
+    __device__ __forceinline__ size_t element(const ScannedVector &of, int e) const {
         size_t i = of.at + e;
         return of.base + (reversed ? count - 1 - i : i);
     }
-    __device__ __forceinline__ size_t vector(const ScannedPlace &of) const {
+    __device__ __forceinline__ size_t vector(const ScannedVector &of) const {
         return of.base + (reversed ? count - WIDTH - of.at : of.at);
     }
     static __device__ __forceinline__ HeldElements turned(const HeldElements &elements) {
@@ -35,7 +35,7 @@ template <class T> struct ScannedRows {
         if (wide) {
 #pragma unroll
             for (int v = 0; v < N; v++) {
-                ScannedPlace of = place(v);
+                ScannedVector of = place(v);
                 if (of.at < of.end) to[v] = load_vec<HeldElements>(source + vector(of));
             }
             if (!reversed) return;
@@ -45,7 +45,7 @@ template <class T> struct ScannedRows {
         }
 #pragma unroll
         for (int v = 0; v < N; v++) {
-            ScannedPlace of = place(v);
+            ScannedVector of = place(v);
             auto values = bit_cast<vec<T, WIDTH>>(to[v]);
 #pragma unroll
             for (int e = 0; e < WIDTH; e++)
@@ -53,7 +53,7 @@ template <class T> struct ScannedRows {
             to[v] = bit_cast<HeldElements>(values);
         }
     }
-    __device__ __forceinline__ void store(T *result, const ScannedPlace &of, const vec<T, WIDTH> &values) const {
+    __device__ __forceinline__ void store(T *result, const ScannedVector &of, const vec<T, WIDTH> &values) const {
         if (wide) {
             auto held = bit_cast<HeldElements>(values);
             if (of.at < of.end) store_vec(result + vector(of), reversed ? turned(held) : held);
@@ -113,9 +113,9 @@ __device__ __forceinline__ void scan_rows(const T *__restrict__ source, T *__res
     size_t tile_size = (size_t)threads * WIDTH * VECTORS, units = rows * tiles;
     TileSums<Sum> left{words, tiles, of_group, 1};
     ScannedRows<T> of_rows{count, (flags & SCAN_REVERSED) != 0, (flags & SCAN_WIDE) != 0};
-    for (size_t first_unit = (size_t)blockIdx.x * groups * together; first_unit < units;
-         first_unit += (size_t)gridDim.x * groups * together) {
-        size_t unit = first_unit + threadIdx.x / threads, row = tiles == 1 ? unit : unit / tiles;
+    for (size_t first_tile = (size_t)blockIdx.x * groups * together; first_tile < units;
+         first_tile += (size_t)gridDim.x * groups * together) {
+        size_t unit = first_tile + threadIdx.x / threads, row = tiles == 1 ? unit : unit / tiles;
         uint32_t tile = (uint32_t)(unit - row * tiles);
         size_t first = tile * tile_size, end = min_of(first + tile_size, count);
         // Rows that do not fill the tile are spread over all wavefronts.
@@ -130,7 +130,7 @@ __device__ __forceinline__ void scan_rows(const T *__restrict__ source, T *__res
             uint32_t number = row_of(v);
             size_t of_row = row + (size_t)number * groups;
             bool is_there = (uint32_t)v < used * together && of_row < rows;
-            return ScannedPlace{of_row * count, first + (size_t)(v - number * used) * of_step, is_there ? end : 0};
+            return ScannedVector{of_row * count, first + (size_t)(v - number * used) * of_step, is_there ? end : 0};
         };
         HeldElements elements[VECTORS];
         of_rows.load(elements, source, place);
@@ -157,7 +157,7 @@ __device__ __forceinline__ void scan_rows(const T *__restrict__ source, T *__res
             // The next rows' sums are written where these are.
             __syncthreads();
         }
-        forget(elements, of_group);
+        opt_barrier_held(elements, of_group);
 #pragma unroll
         for (int v = 0; v < (int)VECTORS; v++) {
             auto values = bit_cast<vec<T, (int)WIDTH>>(elements[v]);

@@ -102,7 +102,7 @@ using HeldElements = WordVector<4>::type;
 
 // Elements are added up a second time rather than that all of their sums are kept, which are as many registers for each
 // byte as an element has. `number` is below 2^31, which the assembler does not know.
-template <int N> __device__ __forceinline__ void forget(HeldElements (&elements)[N], uint32_t number) {
+template <int N> __device__ __forceinline__ void opt_barrier_held(HeldElements (&elements)[N], uint32_t number) {
 #pragma unroll
     for (int n = 0; n < N; n++) opt_barrier_words(elements[n], number >> 31);
 }
