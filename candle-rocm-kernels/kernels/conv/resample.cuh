@@ -321,7 +321,8 @@ __device__ __forceinline__ void upsample_bilinear2d(size_t out_h, size_t out_w, 
     Layout<4> s(info);
     double h_scale = bilinear_scale(s.dims[2], out_h, align_corners, h_given, h_factor);
     double w_scale = bilinear_scale(s.dims[3], out_w, align_corners, w_given, w_factor);
-    if (!align_corners && doubles(out_h, out_w, h_scale, w_scale, s, src, dst)) return interpolate_double(s, src, dst);
+    bool is_double = !align_corners && doubles(out_h, out_w, h_scale, w_scale, s, src, dst);
+    if (is_double) return interpolate_double(s, src, dst);
     NeighbourAxis<C> h{h_scale, s.dims[2], align_corners}, w{w_scale, s.dims[3], align_corners};
     if (out_w % WIDTH == 0 && is_aligned(dst, WIDTH * sizeof(T))) interpolate<WIDTH>(out_h, out_w, s, src, dst, h, w);
     else interpolate<1>(out_h, out_w, s, src, dst, h, w);
