@@ -263,9 +263,8 @@ __device__ __forceinline__ void interpolate(size_t out_h, size_t out_w, const La
     }
 }
 
-// Twice as many elements along both axes: a quarter and three quarters of neighbours, whose places need not be computed.
-// A thread has a vector in the two lines between two lines of the source, and in the line before the first or behind the
-// last.
+// Twice as many elements along both axes: a quarter and three quarters of neighbours, whose places are known. A thread
+// has a vector in the two lines between two lines of the source, and in the line before the first or behind the last.
 template <class T> __device__ __forceinline__ void interpolate_double(const Layout<4> &s, const T *__restrict__ src,
                                                                       T *__restrict__ dst) {
     using C = blend_t<T>;
