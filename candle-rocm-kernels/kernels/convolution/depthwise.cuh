@@ -137,8 +137,8 @@ template <class T, int K, int STRIDE> struct DepthwiseData {
     static __device__ __forceinline__ uint32_t padding(const ConvolutionAxis &axis) {
         return (uint32_t)axis.first * STRIDE - axis.shift;
     }
-    // Adds the lines of the gradient of outputs from the one of this number on; they are y and x there. clang keeps sums
-    // in scratch whose indices only an unrolled loop over lines makes known.
+    // Adds the lines of the gradient of outputs from the one of this number on, each from x on; the first is line
+    // `first_y`. clang keeps sums in scratch whose indices only an unrolled loop over lines makes known.
     template <int NUMBER = 0>
     __device__ __forceinline__ void add_lines(const ConvolutionProblem &p, const GatheredMemory &memory, uint32_t image,
                                               int32_t first_y, int32_t x) {

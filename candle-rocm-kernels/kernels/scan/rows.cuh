@@ -96,8 +96,8 @@ template <class T> struct ScannedLanes {
     }
 };
 
-// Rows of `count` elements, of which `threads` work-items sum a tile at a time: a workgroup's, or those of a wavefront or
-// of a part of it. Of rows that are one tile they have `together` each.
+// Rows of `count` elements, of which `threads` work-items sum a tile at a time: a workgroup's, or those of a wavefront
+// or of a part of it. Of rows that are one tile they have `together` each.
 template <class T>
 __device__ __forceinline__ void scan_rows(const T *__restrict__ source, T *__restrict__ result, int64_t *words,
                                           size_t rows, size_t count, uint32_t threads, uint32_t together,
