@@ -957,6 +957,15 @@ fn gradients_of_weights_in_splits() {
     named::<f64>(1, [8, 8], 1, square(12, 3, 1, 1), false);
 }
 
+/// Few tiles of so many channels that k is summed in splits forward and backward, too, with all tiles.
+#[test]
+fn few_tiles_in_splits() {
+    named::<f32>(1, [72, 40], 1, square(5, 3, 1, 1), false);
+    named::<f16>(1, [136, 24], 1, square(4, 3, 2, 1), true);
+    named::<bf16>(2, [160, 32], 2, square(4, 3, 1, 1), false);
+    named::<f64>(1, [40, 8], 1, square(4, 3, 1, 1), false);
+}
+
 #[test]
 fn more_taps_than_a_mask_has_bits() {
     let axis = Axis::new(70, 41, 2, 1, [20; 2]);

@@ -23,10 +23,12 @@ const FEW_CHANNELS: usize = 4;
 const GROUPED_CHANNELS: [u32; 2] = [32, 16];
 /// What every GPU takes in a grid's third dimension.
 pub(super) const MOST_MATRICES: u64 = 65_535;
-/// Bytes of partial sums: a gradient of weights takes no more workspace.
+/// Bytes of partial sums: no convolution takes more workspace for them.
 pub const MOST_WORKSPACE: u64 = 64 << 20;
 /// Workgroups for each compute unit of kernels along lines, at most, if their splits have that many.
 const MOST_ROUNDS: u64 = 4;
+/// Workgroups for each compute unit of a convolution, or of its gradient of the data, whose k is split.
+const FORWARD_ROUNDS: u64 = 2;
 /// Splits of k that are tried.
 const SPLITS: [u64; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 
@@ -133,7 +135,7 @@ const DEPTHWISE_SPLIT: Split = Split {
 /// Its workgroups for each compute unit, if k has as many splits.
 const DEPTHWISE_ROUNDS: u64 = 8;
 
-/// How a gradient of weights divides k.
+/// How k is divided.
 fn split(dtype: Dtype) -> Split {
     Split {
         step: dtype.depth().into(),
@@ -191,7 +193,7 @@ impl Kernel {
             let gather = gather_of(of, arguments);
             for shape in convolution::shapes(gpu.processor, of.dtype, gather) {
                 let depth = arguments.depth.into();
-                let most = Self::most_splits(of, arguments, depth);
+                let most = Self::most_splits(of, arguments, (&shape, depth), gpu);
                 let wanted = SPLITS.iter().take_while(|wanted| **wanted <= most);
                 all.extend(wanted.map(|wanted| {
                     let Splits { count, elements } = split(of.dtype).into_splits(depth, *wanted);
@@ -212,15 +214,28 @@ impl Kernel {
         all
     }
 
-    /// Most splits of so many elements of k.
-    fn most_splits(of: &Convolution, arguments: &ConvolutionArguments, depth: u64) -> u64 {
-        let split = split(of.dtype);
-        match of.operation {
-            Operation::Weights => {
-                let bytes = u128::from(plane(arguments)) * u128::from(sum_bytes(of.dtype));
-                split.most_within(depth, bytes, MOST_WORKSPACE).max(1)
-            }
-            Operation::Forward | Operation::Data => 1,
+    /// Most splits of so many elements of k, by workgroups that make such tiles. A convolution and its gradient of the data
+    /// have them where tiles leave compute units without work, and as many as give each its workgroups.
+    fn most_splits(
+        of: &Convolution,
+        arguments: &ConvolutionArguments,
+        (shape, depth): (&Shape, u64),
+        gpu: Gpu,
+    ) -> u64 {
+        let bytes = u128::from(plane(arguments)) * u128::from(sum_bytes(of.dtype));
+        let most = split(of.dtype)
+            .most_within(depth, bytes, MOST_WORKSPACE)
+            .max(1);
+        if of.operation == Operation::Weights {
+            return most;
+        }
+        // Partial sums have no phases.
+        let has_phases = arguments.matrices() != u64::from(arguments.groups.value);
+        let tiles: u64 = Self::tiles(shape, arguments).iter().product();
+        let workgroups = (tiles * arguments.matrices()).max(1);
+        match has_phases || workgroups >= gpu.units() {
+            true => 1,
+            false => most.min(gpu.units() * FORWARD_ROUNDS / workgroups),
         }
     }
 
@@ -484,8 +499,8 @@ fn along_lines(of: &Convolution, arguments: &ConvolutionArguments, gpu: Gpu) -> 
     let all = convolution::lines_shapes(gpu.processor, of.dtype);
     let taken: Vec<_> = all.filter(|of| lines::takes(arguments, of)).collect();
     let depth = u64::from(lines::depth(arguments).unwrap_or_default());
-    let most = Kernel::most_splits(of, arguments, depth);
     let with_splits = |lines: LinesShape| {
+        let most = Kernel::most_splits(of, arguments, (&lines.shape, depth), gpu);
         // As many as fill all units some times.
         let [m, n] = Kernel::tiles(&lines.shape, arguments);
         let tiles = (m * n * arguments.matrices()).max(1);
