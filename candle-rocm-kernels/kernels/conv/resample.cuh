@@ -267,7 +267,8 @@ __device__ __forceinline__ void interpolate(size_t out_h, size_t out_w, const La
 // has a vector in the two lines between two lines of the source, and in the line before the first or behind the last.
 template <class T> __device__ __forceinline__ void interpolate_double(const Layout<4> &s, const T *__restrict__ src,
                                                                       T *__restrict__ dst) {
-    using C = blend_t<T>;
+    // Quarters of bytes are exact in f32.
+    using C = typename conditional<sizeof(T) == 1, float, blend_t<T>>::type;
     constexpr uint32_t WIDTH = VEC16<T>, HALF = WIDTH / 2;
     size_t height = s.dims[2], width = s.dims[3], columns = width / HALF, pairs = height + 1;
     size_t total = s.dims[0] * s.dims[1] * pairs * columns;
