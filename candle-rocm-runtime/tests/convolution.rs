@@ -609,16 +609,22 @@ fn slices<T: Element>() {
             check::<T>(&stream, &of, follows, &mut draw, true);
         }
     }
-    // As few tiles as a network's smallest images have are made so.
-    let mut of = Convolution::contiguous(T::DTYPE, 1, [1280, 80], 1, square(16, 3, 2, 1));
-    of.operation = Operation::Forward;
+    // As few tiles as a network's smallest images have are made so where k cannot be split, as there are phases.
     let there = Operands {
         inputs: 256,
         weights: 256,
         outputs: 256,
     };
-    let kernel = chosen(&of, &there, Gpu::from(context.info()));
+    let chosen = |channels, operation| {
+        let mut of = Convolution::contiguous(T::DTYPE, 1, channels, 1, square(16, 3, 2, 1));
+        of.operation = operation;
+        chosen(&of, &there, Gpu::from(context.info()))
+    };
+    let kernel = chosen([80, 1280], Operation::Data);
     assert!(matches!(kernel, Kernel::Sliced { .. }), "{kernel:?}");
+    let kernel = chosen([1280, 80], Operation::Forward);
+    let is_split = matches!(kernel, Kernel::Tile { splits, .. } if splits > 1);
+    assert!(is_split, "{kernel:?}");
 }
 
 #[test]
