@@ -24,12 +24,12 @@ const RECORDED: [(&str, [u64; 6]); 6] = [
     (
         "convolution",
         [
-            0xd64b177d3a3e224a,
-            0x8233ab68f00276f8,
-            0xca48b6ff146e4686,
-            0x63e996b2e14b560e,
-            0x0e94669469c65e29,
-            0x79333505d7103f37,
+            0x415f63fbef848b81,
+            0x060e015625841b2b,
+            0x651ed87d318b3b21,
+            0x9a23addcf35f5d6a,
+            0x4ce436b06f5c8d21,
+            0x36bac81978f5c403,
         ],
     ),
     (
