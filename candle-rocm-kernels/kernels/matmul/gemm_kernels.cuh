@@ -6,8 +6,8 @@
 //   END(type)
 //
 // TILE is a kernel for each of the four pairs of operations, gemm_<type>_<rows>x<columns>_<ops>, of whose tile a thread
-// makes thread_rows x thread_columns. Of two stages one is read while the other is written (main_loop/vector_units.cuh);
-// of one, f32 is multiplied in pairs (main_loop/dual_issue.cuh).
+// makes thread_rows x thread_columns. Of two stages one is read while the other is written
+// (main_loop/vector_units.cuh); of one, f32 is multiplied in pairs (main_loop/dual_issue.cuh).
 //
 // SKINNY is skinny_<form>_<type>_n<columns>, for at most so many columns: form t is for matrices whose k is together, n
 // for those whose rows are. Its warps have so many lanes; a workgroup has at most so many threads, 256 or, where those
