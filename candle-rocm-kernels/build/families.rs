@@ -15,7 +15,7 @@ struct Family {
 }
 
 /// What lists are named for (kernels/portable/architecture.cuh), and the field of `by_architecture::Lists`.
-pub const ARCHITECTURES: [(&str, &str); 9] = [
+const ARCHITECTURES: [(&str, &str); 9] = [
     ("Vega20", "vega20"),
     ("Cdna1", "cdna1"),
     ("Cdna2", "cdna2"),
@@ -87,6 +87,25 @@ const FAMILIES: &[Family] = &[
                 number("prefetch"),
                 number("lds_kib"),
                 word("in_kernel_reduction", REDUCTIONS),
+            ],
+            sizes: None,
+        }],
+    },
+    Family {
+        header: "matmul/gemm_kernels.cuh",
+        out: "gemm_tiles.rs",
+        tables: &[Table {
+            name: "KERNELS",
+            list: "GEMM_KERNELS_",
+            callbacks: (3, 0),
+            row: "Kernel",
+            columns: &[
+                word("dtype", DTYPES),
+                number("rows"),
+                number("columns"),
+                number("thread_rows"),
+                number("thread_columns"),
+                number("stages"),
             ],
             sizes: None,
         }],

@@ -1344,8 +1344,7 @@ fn gemm_has_the_kernels_of_its_tables() {
             if dtype == Dtype::I8 {
                 continue;
             }
-            let tiles = gemm::TILES.into_iter();
-            for tile in tiles.filter(|tile| dtype != Dtype::F64 || tile.f64) {
+            for tile in gemm::tiles(processor, dtype) {
                 for ops in ["nn", "nt", "tn", "tt"] {
                     let name = format!("gemm_{name}_{}x{}_{ops}", tile.rows, tile.columns);
                     expected.insert(name, (tile.threads, vec![by_value(&GEMM_PROBLEM)]));

@@ -7,11 +7,12 @@ mod common;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use candle_rocm_kernels::gemm::tiles;
 use candle_rocm_kernels::{matmul, skinny};
 use candle_rocm_runtime::cuda_names::{
     cublasComputeType_t, CUgraphInstantiate_flags, CUstreamCaptureMode,
 };
-use candle_rocm_runtime::gemm::plan::{Kernel, MatrixTile, Plan, TILES};
+use candle_rocm_runtime::gemm::plan::{Kernel, MatrixTile, Plan};
 use candle_rocm_runtime::gemm::{
     self, library, Activation, Epilogue, GemmDtype, GemmProblem, Gpu, Residual, Transpose,
 };
@@ -607,25 +608,23 @@ fn every_kernel<T: Element>(stream: &Arc<Stream>) {
     let processor = stream.context().info().processor;
     for op_a in OPS {
         for op_b in OPS {
-            for tile in TILES {
-                let exists = match T::DTYPE {
-                    GemmDtype::I8 => false,
-                    _ if upcasts::<T>() => false,
-                    GemmDtype::F64 => tile.rows < 128,
-                    _ => true,
-                };
-                if exists {
-                    let kernel = Kernel::Tile { tile, op_a, op_b };
-                    let size = tile.rows as usize - 1;
-                    let problem = simple::<T>(op_a, op_b, size, size, 37);
-                    run_with(
-                        problem,
-                        By::This {
-                            kernel,
-                            k_per_split: 0,
-                        },
-                        true,
-                    );
+            let tiles = match upcasts::<T>() {
+                true => None,
+                false => Some(tiles(processor, kernels_dtype(T::DTYPE))),
+            };
+            for tile in tiles.into_iter().flatten() {
+                let kernel = Kernel::Tile { tile, op_a, op_b };
+                let [rows, columns] = [tile.rows, tile.columns].map(|size| size as usize);
+                // Edges, and whole tiles whose loops go round more than once.
+                for problem in [
+                    simple::<T>(op_a, op_b, rows - 1, columns - 1, 37),
+                    simple::<T>(op_a, op_b, rows, 2 * columns, 64),
+                ] {
+                    let by = By::This {
+                        kernel,
+                        k_per_split: 0,
+                    };
+                    run_with(problem, by, true);
                 }
             }
             for tile in MatrixTile::all(processor, T::DTYPE) {
@@ -690,7 +689,7 @@ fn every_kernel<T: Element>(stream: &Arc<Stream>) {
     let mut names = BTreeSet::new();
     let kernels = OPS.map(|op| {
         let rows_together = op == Transpose::No;
-        let columns = skinny::columns(processor, skinny_dtype(T::DTYPE), rows_together);
+        let columns = skinny::columns(processor, kernels_dtype(T::DTYPE), rows_together);
         columns.iter().map(move |&columns| (columns, op))
     });
     for (columns, op_a) in kernels.into_iter().flatten() {
@@ -723,7 +722,7 @@ fn every_kernel<T: Element>(stream: &Arc<Stream>) {
     }
 }
 
-fn skinny_dtype(dtype: GemmDtype) -> matmul::Dtype {
+fn kernels_dtype(dtype: GemmDtype) -> matmul::Dtype {
     let name = |of: &matmul::Dtype| of.name() == dtype.name();
     matmul::Dtype::ALL.into_iter().find(name).unwrap()
 }

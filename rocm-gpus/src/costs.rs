@@ -59,6 +59,11 @@ macro_rules! costs {
 costs! {
     /// What a compute unit gets from LDS.
     LDS_RATE 128.0 "bytes a cycle", Published;
+    /// What counts of the bytes that lanes read of a compute unit's LDS: those that read the same words are served at once.
+    LDS_READS_SHARED 0.25 "of the bytes", Assumed;
+    /// [`LDS_READS_SHARED`] of RDNA's pairs of compute units: each gives lanes [`LDS_RATE`], whatever they share (RDNA white
+    /// paper).
+    LDS_READS_OF_PAIR 0.5 "of the bytes", Published;
     /// What a compute unit gets from the second-level cache: about the same on all GPUs of the table.
     CACHE_RATE 48.0 "bytes a cycle", Published;
     /// A compute unit's share of the memory's bandwidth: about the same on all GPUs of the table.

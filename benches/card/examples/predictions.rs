@@ -60,7 +60,7 @@ fn main() -> Result<()> {
         let timed = time_rows(&mut device, RowKernel { name, weights }, 1024)?;
         add(case.to_string(), timed.time.microseconds)?;
     }
-    let [small, large] = MODELS;
+    let [small, large, ..] = MODELS;
     let four = Model { layers: 4, ..large };
     for (name, model) in [
         ("llama-1b", small),

@@ -1,4 +1,4 @@
-//! What the kernels of one token of LLaMA would take, by the emulator's model of time: what a user waits for.
+//! What the kernels of one token of LLaMA or Qwen 3 would take, by the emulator's model of time: what a user waits for.
 
 use anyhow::{Context, Result};
 use candle_rocm_kernels::arguments::{Layout, ATTEND_PROBLEM};
@@ -33,6 +33,8 @@ pub struct Model {
     pub layers: u32,
     /// Tokens that there are.
     pub vocabulary: u32,
+    /// Whether heads of queries and of keys are normed.
+    pub head_norms: bool,
 }
 
 impl Model {
@@ -48,10 +50,10 @@ impl Model {
     }
 }
 
-/// LLaMA 3's.
-pub const MODELS: [Model; 2] = [
+/// LLaMA 3's and Qwen 3's.
+pub const MODELS: [Model; 4] = [
     Model {
-        name: "1B",
+        name: "LLaMA 1B",
         hidden: 2048,
         heads: 32,
         kv_heads: 8,
@@ -59,9 +61,10 @@ pub const MODELS: [Model; 2] = [
         inner: 8192,
         layers: 16,
         vocabulary: 128_256,
+        head_norms: false,
     },
     Model {
-        name: "8B",
+        name: "LLaMA 8B",
         hidden: 4096,
         heads: 32,
         kv_heads: 8,
@@ -69,6 +72,29 @@ pub const MODELS: [Model; 2] = [
         inner: 14_336,
         layers: 32,
         vocabulary: 128_256,
+        head_norms: false,
+    },
+    Model {
+        name: "Qwen 3 0.6B",
+        hidden: 1024,
+        heads: 16,
+        kv_heads: 8,
+        head_elements: 128,
+        inner: 3072,
+        layers: 28,
+        vocabulary: 151_936,
+        head_norms: true,
+    },
+    Model {
+        name: "Qwen 3 4B",
+        hidden: 2560,
+        heads: 32,
+        kv_heads: 8,
+        head_elements: 128,
+        inner: 9728,
+        layers: 36,
+        vocabulary: 151_936,
+        head_norms: true,
     },
 ];
 
@@ -274,8 +300,14 @@ fn attend(device: &mut Device, model: &Model, keys: u32, of: Heads) -> Result<Ti
         device.room(4 * u64::from(columns))?,
         // Cosines and sines of all positions.
         device.room(bytes * u64::from(keys * dim))?,
+        // Norms of a head's query and key.
+        device.room(bytes * u64::from(2 * dim))?,
     ];
-    let [packed, cache, position, result, of_splits, counters, angles] = buffers;
+    let [packed, cache, position, result, of_splits, counters, angles, norms] = buffers;
+    let [query_norm, key_norm] = match model.head_norms {
+        true => [norms, norms + bytes * u64::from(dim)],
+        false => [0, 0],
+    };
     // As many elements of a quantised vector take less.
     let vector = match of {
         Heads::F16 => 0,
@@ -292,6 +324,8 @@ fn attend(device: &mut Device, model: &Model, keys: u32, of: Heads) -> Result<Ti
         ("cos", Arg::U64(angles)),
         ("sin", Arg::U64(sines)),
         ("table", Arg::U32(keys)),
+        ("query_norm", Arg::U64(query_norm)),
+        ("key_norm", Arg::U64(key_norm)),
         ("batch", Arg::U32(1)),
         ("steps", Arg::U32(1)),
         ("group", Arg::U32(group)),

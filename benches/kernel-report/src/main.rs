@@ -21,9 +21,15 @@ struct Cli {
     /// Only predicted times of products and attention, of GPUs that have a model of time.
     #[arg(long, conflicts_with_all = ["compiled", "times"])]
     products: bool,
-    /// Only what a token of LLaMA would take, of GPUs that have a model of time.
+    /// Only what a token would take, of GPUs that have a model of time.
     #[arg(long, conflicts_with_all = ["compiled", "times", "products"])]
     tokens: bool,
+    /// Only what prompts would take in f16, of GPUs that have a model of time.
+    #[arg(long, conflicts_with_all = ["compiled", "times", "products", "tokens"])]
+    prompts: bool,
+    /// Of tokens and prompts, those of models alone whose name has this in it.
+    #[arg(long, default_value = "")]
+    model: String,
     /// Where to write the page; default: standard output.
     #[arg(long)]
     out: Option<PathBuf>,
@@ -36,7 +42,9 @@ fn main() -> Result<()> {
     } else if cli.products {
         page::write_products(&cli.arch, |row| eprintln!("{row}"))?
     } else if cli.tokens {
-        page::write_tokens(&cli.arch, |sum| eprintln!("{sum}"))?
+        page::write_tokens(&cli.arch, &cli.model, |sum| eprintln!("{sum}"))?
+    } else if cli.prompts {
+        page::write_prompts(&cli.arch, &cli.model)?
     } else if cli.times {
         page::write_times(&cli.arch)?
     } else {

@@ -19,6 +19,7 @@ use crate::listing::Unit;
 use crate::loops::{Counts, Fill};
 use crate::markdown::{number, percent, Table};
 use crate::products::{self, Gpus, Shape, NT, OPERATIONS, TN};
+use crate::prompts;
 use crate::quantized;
 use crate::rows::{self, Timed, COLUMNS, COPY, ELEMENT_KERNELS, ROW_KERNELS};
 use crate::scaled;
@@ -185,16 +186,36 @@ pub fn write_products(archs: &[String], progress: impl Fn(&str)) -> Result<Strin
     Ok(page)
 }
 
-/// Only the predicted times of a token.
+/// Only the predicted times of a token, of models whose name has this in it.
 ///
 /// # Errors
 /// As [`write_times`]; there is no model of a GPU's time.
-pub fn write_tokens(archs: &[String], progress: impl Fn(&str)) -> Result<String> {
+pub fn write_tokens(archs: &[String], named: &str, progress: impl Fn(&str)) -> Result<String> {
     let gpus = Gpus::start(archs)?;
     let mut page = String::new();
     for arch in archs {
         writeln!(page, "\n## {arch}\n")?;
-        page += &tokens(&gpus, &mut Device::new(arch.parse()?), &progress)?;
+        page += &tokens(&gpus, &mut Device::new(arch.parse()?), named, &progress)?;
+    }
+    Ok(page)
+}
+
+/// Only the predicted times of prompts, of models whose name has this in it.
+///
+/// # Errors
+/// As [`write_times`]; there is no model of a GPU's time.
+pub fn write_prompts(archs: &[String], named: &str) -> Result<String> {
+    let gpus = Gpus::start(archs)?;
+    let mut page = String::new();
+    for arch in archs {
+        writeln!(page, "\n## {arch}\n")?;
+        let mut device = Device::new(arch.parse()?);
+        for model in MODELS.iter().filter(|model| model.name.contains(named)) {
+            for tokens in PROMPTS {
+                let prompt = prompts::prompt(&gpus, &mut device, model, tokens as u32)?;
+                writeln!(page, "- {} f16: {prompt}", model.name)?;
+            }
+        }
     }
     Ok(page)
 }
@@ -237,7 +258,7 @@ fn times(arch: &str, gpus: &Gpus, device: &mut Device) -> Result<String> {
          {}{}\n{}",
         times_of_memory(device)?.0,
         times_of_products(arch, gpus, device, |_| ())?.0,
-        tokens(gpus, device, |_| ())?
+        tokens(gpus, device, "", |_| ())?
     ))
 }
 
@@ -450,8 +471,11 @@ fn decoded(target: Target) -> Vec<(&'static Model, Weights)> {
             .chain(mixes.clone())
             .map(move |mix| (model, mix))
     };
-    // Quantised, the small one tells nothing that the large one does not.
-    let told = |(model, mix): &(&Model, Weights)| mix.is_none() || **model != MODELS[0];
+    // Quantised, LLaMA 1B tells nothing that 8B does not; Qwen 3 is told as it is published beside others: in q8_0.
+    let told = |(model, mix): &(&Model, Weights)| match model.head_norms {
+        true => mix.is_some_and(|mix| mix.name == "q8_0"),
+        false => mix.is_none() || **model != MODELS[0],
+    };
     let memory = match target {
         Target::Gfx1030 | Target::Gfx1201 => SMALL_MEMORY,
         _ => u64::MAX,
@@ -465,10 +489,15 @@ fn decoded(target: Target) -> Vec<(&'static Model, Weights)> {
     all.filter(told).filter(fits).collect()
 }
 
-/// What a token of LLaMA takes.
-fn tokens(gpus: &Gpus, device: &mut Device, progress: impl Fn(&str)) -> Result<String> {
+/// What a token of each model takes whose name has this in it.
+fn tokens(
+    gpus: &Gpus,
+    device: &mut Device,
+    named: &str,
+    progress: impl Fn(&str),
+) -> Result<String> {
     let mut table = Table::new(&[
-        "LLaMA",
+        "model",
         "what",
         "kernel",
         "launches",
@@ -481,7 +510,8 @@ fn tokens(gpus: &Gpus, device: &mut Device, progress: impl Fn(&str)) -> Result<S
     let mut sums = String::new();
     let timing = device.target.timing().ok_or(Untimed(device.target))?;
     let peak = f64::from(timing.memory.gigabytes_per_second);
-    for (model, mix) in decoded(device.target) {
+    let decoded = decoded(device.target).into_iter();
+    for (model, mix) in decoded.filter(|(model, _)| model.name.contains(named)) {
         let [first, ..] = DECODED_AFTER;
         let (mut steps, heads) = match mix {
             None => (decode::token(gpus, device, model, first)?, Heads::F16),

@@ -1,4 +1,4 @@
-//! What the kernels of one token of LLaMA with quantised weights would take, by the emulator's model of time: products that
+//! What the kernels of one token of a model with quantised weights would take, by the emulator's model of time: products that
 //! leave the vector which the next one reads.
 
 use anyhow::{ensure, Context, Result};

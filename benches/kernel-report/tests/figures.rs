@@ -7,6 +7,7 @@ use candle_rocm_kernel_report::kernels::Kernels;
 use candle_rocm_kernel_report::page::{self, Claim, ARCHITECTURES, LARGE, SLICE};
 use candle_rocm_kernel_report::products::{Gpus, Shape, OPERATIONS, TN};
 use candle_rocm_kernel_report::rows::{self, ROW_KERNELS};
+use candle_rocm_kernels::GEMM;
 use candle_rocm_runtime::gemm::GemmDtype;
 use candle_rocm_testing::needs;
 
@@ -169,6 +170,27 @@ fn elementwise_kernels_are_coalesced() {
             } else {
                 assert_eq!(found.bytes, found.least_bytes, "{name}");
                 assert_eq!(found.total.lines, found.total.least_lines, "{name}");
+            }
+        }
+    }
+}
+
+/// f32 by the vector units of RDNA 3 and 4: of a K-block's multiply-adds, 128 or 64 for each of 16 elements of k, nearly all
+/// issue in pairs, as reached, and nothing spills.
+#[test]
+fn multiply_adds_of_f32_issue_in_pairs() {
+    const LEAST: [(&str, usize); 2] = [("128x128", 990), ("64x64", 480)];
+    let pairing = |arch: &String| ["gfx1100", "gfx1201"].contains(&arch.as_str());
+    for arch in archs().iter().filter(|arch| pairing(arch)) {
+        let mut kernels = Kernels::new(arch);
+        for (tile, least) in LEAST {
+            for ops in ["nn", "nt", "tn", "tt"] {
+                let name = format!("gemm_f32_{tile}_{ops}");
+                let report = kernels.report(&GEMM, &name).expect("it is embedded");
+                let lines = report.listing.lines.iter();
+                let pairs = lines.filter(|line| line.name == "v_dual_fmac_f32").count();
+                assert!(pairs >= least, "{arch} {name}: {pairs} pairs");
+                assert_eq!(report.spills(), 0, "{arch} {name}");
             }
         }
     }

@@ -3,19 +3,25 @@
 #include "matmul/elements.cuh"
 #include "matmul/skinny/product.cuh"
 #include "matmul/gemm_kernels.cuh"
+#include "matmul/main_loop/dual_issue.cuh"
 #include "matmul/main_loop/vector_units.cuh"
 
-// Any product.
-#define TILE_OPS(TYPE, TM, TN, ROWS, COLS, OPS, OP_A, OP_B)                              \
-    ENTRY __launch_bounds__((Shape<TM, TN, 16, ROWS, COLS>::THREADS))                    \
-        gemm_##TYPE##_##TM##x##TN##_##OPS(GemmProblem p) {                               \
-        gemm_tile<element_##TYPE, Shape<TM, TN, 16, ROWS, COLS>, Op::OP_A, Op::OP_B>(p); \
+// Any product. Workgroups of one stage have a compute unit of RDNA's pairs for themselves: the LDS of two is one or the
+// other for all of a workgroup, so that three workgroups keep one of them busy for two thirds of the time.
+#define SCHEDULE_1 gemm_dual_issue
+#define SCHEDULE_2 gemm_tile
+#define MODE_1 __attribute__((target("cumode")))
+#define MODE_2
+#define TILE_OPS(TYPE, SHAPE, STAGES, NAME, OPS, OP_A, OP_B)                            \
+    MODE_##STAGES ENTRY __launch_bounds__(SHAPE::THREADS) NAME##_##OPS(GemmProblem p) { \
+        SCHEDULE_##STAGES<element_##TYPE, SHAPE, Op::OP_A, Op::OP_B>(p);                \
     }
-#define TILE(TYPE, TM, TN, ROWS, COLS)           \
-    TILE_OPS(TYPE, TM, TN, ROWS, COLS, nn, N, N) \
-    TILE_OPS(TYPE, TM, TN, ROWS, COLS, nt, N, T) \
-    TILE_OPS(TYPE, TM, TN, ROWS, COLS, tn, T, N) \
-    TILE_OPS(TYPE, TM, TN, ROWS, COLS, tt, T, T)
+#define TILE(TYPE, TM, TN, ROWS, COLS, STAGES)                                              \
+    using Shape_##TYPE##_##TM##x##TN = Shape<TM, TN, 16, ROWS, COLS, STAGES>;               \
+    TILE_OPS(TYPE, Shape_##TYPE##_##TM##x##TN, STAGES, gemm_##TYPE##_##TM##x##TN, nn, N, N) \
+    TILE_OPS(TYPE, Shape_##TYPE##_##TM##x##TN, STAGES, gemm_##TYPE##_##TM##x##TN, nt, N, T) \
+    TILE_OPS(TYPE, Shape_##TYPE##_##TM##x##TN, STAGES, gemm_##TYPE##_##TM##x##TN, tn, T, N) \
+    TILE_OPS(TYPE, Shape_##TYPE##_##TM##x##TN, STAGES, gemm_##TYPE##_##TM##x##TN, tt, T, T)
 
 // Few columns. `layout`, of `Layout`, is an argument, for it costs the loops nothing.
 #define SKINNY(FORM, TYPE, COLUMNS, BY, LANES, THREADS, ROWS, STEP, LDS_KIB)                                 \

@@ -1,12 +1,13 @@
 // The kernels of module `gemm`, by architecture. gemm.cu makes them of this list, and the build the table that
-// candle_rocm_kernels::skinny reads.
+// candle_rocm_kernels::gemm and skinny read.
 //
-//   TILE(type, rows, columns, thread_rows, thread_columns)
+//   TILE(type, rows, columns, thread_rows, thread_columns, stages)
 //   SKINNY(form, type, columns, unit, lanes, threads, rows, step, lds_kib)
 //   END(type)
 //
 // TILE is a kernel for each of the four pairs of operations, gemm_<type>_<rows>x<columns>_<ops>, of whose tile a thread
-// makes thread_rows x thread_columns.
+// makes thread_rows x thread_columns. Of two stages one is read while the other is written
+// (main_loop/vector_units.cuh); of one, f32 is multiplied in pairs (main_loop/dual_issue.cuh).
 //
 // SKINNY is skinny_<form>_<type>_n<columns>, for at most so many columns: form t is for matrices whose k is together, n
 // for those whose rows are. Its warps have so many lanes; a workgroup has at most so many threads, 256 or, where those
@@ -72,26 +73,42 @@
     SKINNY(t, TYPE, 16, Matrix, 32, 256, 16, 64, 0) \
     SKINNY(n, TYPE, 16, Matrix, 32, 512, 32, 32, 0)
 
-#define GEMM_OF_TYPE(TILE, SKINNY, END, TYPE, GEMVS) \
-    TILE(TYPE, 64, 64, 4, 4)                         \
-    TILE(TYPE, 32, 32, 4, 4)                         \
-    GEMVS(SKINNY, TYPE)                              \
-    END(TYPE)
+#define GEMM_SMALL_TILES(TILE, TYPE) \
+    TILE(TYPE, 64, 64, 4, 4, 2)      \
+    TILE(TYPE, 32, 32, 4, 4, 2)
+#define GEMM_TILES(TILE, TYPE)    \
+    TILE(TYPE, 128, 128, 8, 8, 2) \
+    GEMM_SMALL_TILES(TILE, TYPE)
+// The fewest reads of LDS for a multiply-add: RDNA's gives both operands of four in the time of four multiply-adds that
+// issue in pairs.
+#define GEMM_DUAL_ISSUE_TILES(TILE, TYPE) \
+    TILE(TYPE, 128, 128, 8, 16, 1)        \
+    TILE(TYPE, 64, 64, 8, 8, 1)           \
+    TILE(TYPE, 32, 32, 4, 4, 2)
 // 8 x 8 sums in f64 would be half of a thread's registers.
-#define GEMM_ALL(TILE, SKINNY, END, FLOATS, HALVES)      \
-    GEMM_OF_TYPE(TILE, SKINNY, END, f32, FLOATS)         \
-    GEMM_OF_TYPE(TILE, SKINNY, END, f16, HALVES)         \
-    GEMM_OF_TYPE(TILE, SKINNY, END, bf16, HALVES)        \
-    GEMM_OF_TYPE(TILE, SKINNY, END, f64, SKINNY_DOUBLES) \
-    TILE(f32, 128, 128, 8, 8)                            \
-    TILE(f16, 128, 128, 8, 8)                            \
-    TILE(bf16, 128, 128, 8, 8)
-#define GEMM_KERNELS_Vega20(TILE, SKINNY, END) GEMM_ALL(TILE, SKINNY, END, SKINNY_FLOATS, SKINNY_HALVES)
-#define GEMM_KERNELS_Cdna1(TILE, SKINNY, END) GEMM_ALL(TILE, SKINNY, END, SKINNY_FLOATS, SKINNY_MFMA)
+#define GEMM_ALL(TILE, SKINNY, END, TILES, FLOATS, HALVES) \
+    TILES(TILE, f32)                                       \
+    GEMM_TILES(TILE, f16)                                  \
+    GEMM_TILES(TILE, bf16)                                 \
+    GEMM_SMALL_TILES(TILE, f64)                            \
+    FLOATS(SKINNY, f32)                                    \
+    HALVES(SKINNY, f16)                                    \
+    HALVES(SKINNY, bf16)                                   \
+    SKINNY_DOUBLES(SKINNY, f64)                            \
+    END(f32)                                               \
+    END(f16)                                               \
+    END(bf16)                                              \
+    END(f64)
+#define GEMM_KERNELS_Vega20(TILE, SKINNY, END) GEMM_ALL(TILE, SKINNY, END, GEMM_TILES, SKINNY_FLOATS, SKINNY_HALVES)
+#define GEMM_KERNELS_Cdna1(TILE, SKINNY, END) GEMM_ALL(TILE, SKINNY, END, GEMM_TILES, SKINNY_FLOATS, SKINNY_MFMA)
 #define GEMM_KERNELS_Cdna2 GEMM_KERNELS_Cdna1
 #define GEMM_KERNELS_Cdna3 GEMM_KERNELS_Cdna1
 #define GEMM_KERNELS_Cdna4 GEMM_KERNELS_Cdna1
-#define GEMM_KERNELS_Rdna2 GEMM_KERNELS_Vega20
-#define GEMM_KERNELS_Rdna3(TILE, SKINNY, END) GEMM_ALL(TILE, SKINNY, END, SKINNY_FLOATS, SKINNY_RDNA3)
-#define GEMM_KERNELS_Rdna4(TILE, SKINNY, END) GEMM_ALL(TILE, SKINNY, END, SKINNY_FLOATS, SKINNY_RDNA4)
-#define GEMM_KERNELS_Nvidia(TILE, SKINNY, END) GEMM_ALL(TILE, SKINNY, END, SKINNY_SPLIT_FLOATS, SKINNY_LIST_MMA)
+#define GEMM_KERNELS_Rdna2(TILE, SKINNY, END) \
+    GEMM_ALL(TILE, SKINNY, END, GEMM_DUAL_ISSUE_TILES, SKINNY_FLOATS, SKINNY_HALVES)
+#define GEMM_KERNELS_Rdna3(TILE, SKINNY, END) \
+    GEMM_ALL(TILE, SKINNY, END, GEMM_DUAL_ISSUE_TILES, SKINNY_FLOATS, SKINNY_RDNA3)
+#define GEMM_KERNELS_Rdna4(TILE, SKINNY, END) \
+    GEMM_ALL(TILE, SKINNY, END, GEMM_DUAL_ISSUE_TILES, SKINNY_FLOATS, SKINNY_RDNA4)
+#define GEMM_KERNELS_Nvidia(TILE, SKINNY, END) \
+    GEMM_ALL(TILE, SKINNY, END, GEMM_TILES, SKINNY_SPLIT_FLOATS, SKINNY_LIST_MMA)

@@ -2,26 +2,29 @@
 // added.
 #pragma once
 #include "quantized/formats.cuh"
+#include "portable/streams.cuh"
 #include "quantized/vectors.cuh"
 
 namespace quantized {
 
 constexpr uint32_t GROUP = 32;
 
-// The halves of the activations that piece i of a row is multiplied with, their scales and what goes with these.
-template <class Q>
-__device__ __forceinline__ void load_vector(const uint8_t *__restrict__ y, uint32_t i, vec<uint32_t, 4> (&qs)[2],
-                                            vec<uint32_t, 2> (&scale)[2]) {
-    const uint8_t *group = y + (size_t)(i / 8) * ACTIVATION_BYTES;
+// The halves of the activations that a piece of a row is multiplied with, and their scales and sums.
+struct Activations {
+    vec<uint32_t, 4> qs[2];
     uint32_t ds[2];
+
+    // Those of piece i.
+    template <class Q> __device__ __forceinline__ void load(const uint8_t *__restrict__ y, uint32_t i) {
+        const uint8_t *group = y + (size_t)(i / 8) * ACTIVATION_BYTES;
 #pragma unroll
-    for (int s = 0; s < 2; s++) {
-        uint32_t sixteen = Q::sixteen(i % 8, s);
-        qs[s] = *(const vec<uint32_t, 4> *)(group + 16 * sixteen);
-        ds[s] = *(const uint32_t *)(group + ACTIVATIONS + sixteen / 2 * 4);
+        for (int s = 0; s < 2; s++) {
+            uint32_t sixteen = Q::sixteen(i % 8, s);
+            qs[s] = *(const vec<uint32_t, 4> *)(group + 16 * sixteen);
+            ds[s] = *(const uint32_t *)(group + ACTIVATIONS + sixteen / 2 * 4);
+        }
     }
-    scales_and_sums<Q>(qs, ds, scale);
-}
+};
 
 // Whether a thread's next weights are on their way while it multiplies. On NVIDIA's GPUs more wavefronts, in the
 // registers that this takes, hide more; RESIDENT says how many workgroups a multiprocessor is to have registers for.
@@ -46,26 +49,37 @@ template <class Q, int R, int VECTORS>
 __device__ __forceinline__ void accumulate(const uint8_t *const (&weights)[R], const uint8_t *__restrict__ y,
                                            size_t vector_bytes, uint32_t vectors, uint32_t pieces, uint32_t thread,
                                            uint32_t threads, float (&sums)[R * VECTORS]) {
+    // One vector's are asked for with the weights that they are multiplied with.
+    constexpr bool BESIDE = PREFETCH && VECTORS == 1;
     typename Q::Raw raw[R];
+    Activations beside;
     uint32_t i = thread;
-    if (PREFETCH && i < pieces) load_pieces<Q>(raw, weights, i);
+    auto load = [&]() INLINED {
+        load_pieces<Q>(raw, weights, i);
+        if (BESIDE) beside.load<Q>(y, i);
+        // All are on their way before one is waited for.
+        if (PREFETCH) opt_barrier_schedule();
+    };
+    if (PREFETCH && i < pieces) load();
     while (i < pieces) {
-        if (!PREFETCH) load_pieces<Q>(raw, weights, i);
+        if (!PREFETCH) load();
         Piece piece[R];
 #pragma unroll
         for (int r = 0; r < R; r++) piece[r] = Q::piece(raw[r], i % (Q::ELEMENTS / 32));
+        Activations of_first = beside;
         uint32_t now = i;
         i += threads;
-        if (PREFETCH && i < pieces) load_pieces<Q>(raw, weights, i);
+        if (PREFETCH && i < pieces) load();
 #pragma unroll
         for (int v = 0; v < VECTORS; v++) {
-            const uint8_t *from = y + min_of((uint32_t)v, vectors - 1) * vector_bytes;
-            vec<uint32_t, 4> qs[2];
+            Activations of;
+            if (BESIDE) of = of_first;
+            else of.load<Q>(y + min_of((uint32_t)v, vectors - 1) * vector_bytes, now);
             vec<uint32_t, 2> scale[2];
-            load_vector<Q>(from, now, qs, scale);
+            scales_and_sums<Q>(of.qs, of.ds, scale);
 #pragma unroll
             for (int r = 0; r < R; r++)
-                sums[r * VECTORS + v] = multiply_piece<Q>(piece[r], qs, scale, sums[r * VECTORS + v]);
+                sums[r * VECTORS + v] = multiply_piece<Q>(piece[r], of.qs, scale, sums[r * VECTORS + v]);
         }
     }
 }

@@ -4,13 +4,14 @@
 mod matrix;
 mod skinny;
 
+use candle_rocm_kernels::gemm;
 use candle_rocm_kernels::matmul::SplitKReduction;
 
 use super::cost::{MathPipe, Work};
 use super::epilogue::Epilogue;
-use super::kernel::{Kernel, MatrixTile, TILES};
+use super::kernel::{Kernel, MatrixTile};
 use super::plan::Plan;
-use super::problem::{GemmDtype, GemmProblem};
+use super::problem::GemmProblem;
 use super::product::Product;
 use crate::plan::gpu::Gpu;
 
@@ -96,29 +97,28 @@ fn each_candidate(
         }
     }
     let (op_a, op_b) = (product.a.op, product.b.op);
-    for tile in TILES {
-        let exists = match product.dtype {
-            GemmDtype::I8 | GemmDtype::F16ToF32 | GemmDtype::BF16ToF32 => false,
-            GemmDtype::F64 => tile.f64,
-            _ => true,
+    let by_vector_units = match product.dtype.upcasts() {
+        true => None,
+        false => Some(gemm::tiles(gpu.processor, product.dtype.of_kernels())),
+    };
+    for tile in by_vector_units.into_iter().flatten() {
+        let work = Work {
+            rows: tile.rows.into(),
+            columns: tile.columns.into(),
+            depth: TILE_DEPTH,
+            threads: tile.threads.into(),
+            pipe: MathPipe::Vector {
+                stages: tile.stages,
+            },
+            dynamic_lds: 0,
+            whole_cache_lines: false,
+            prefetch: 1,
         };
-        if exists {
-            let work = Work {
-                rows: tile.rows.into(),
-                columns: tile.columns.into(),
-                depth: TILE_DEPTH,
-                threads: tile.threads.into(),
-                pipe: MathPipe::Vector,
-                dynamic_lds: 0,
-                whole_cache_lines: false,
-                prefetch: 1,
-            };
-            let plan = Plan::simple(Kernel::Tile { tile, op_a, op_b }, product);
-            visit(
-                plan,
-                gpu.cycles(&product, &work, 1, SplitKReduction::SeparateKernel),
-            );
-        }
+        let plan = Plan::simple(Kernel::Tile { tile, op_a, op_b }, product);
+        visit(
+            plan,
+            gpu.cycles(&product, &work, 1, SplitKReduction::SeparateKernel),
+        );
     }
     for tile in MatrixTile::all(gpu.processor, product.dtype) {
         matrix::plans(&product, tile, gpu, &mut visit);

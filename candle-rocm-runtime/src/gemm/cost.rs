@@ -28,7 +28,10 @@ fn rate(rates: &Rates, dtype: GemmDtype) -> f64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MathPipe {
     Matrix,
-    Vector,
+    Vector {
+        /// Steps whose operands have room in LDS.
+        stages: u32,
+    },
 }
 
 /// What a workgroup does, as far as its time goes.
@@ -54,7 +57,7 @@ impl Work {
     fn lds_element(&self, dtype: GemmDtype) -> f64 {
         match self.pipe {
             MathPipe::Matrix => dtype.bytes() as f64,
-            MathPipe::Vector => dtype.sum_bytes() as f64,
+            MathPipe::Vector { .. } => dtype.sum_bytes() as f64,
         }
     }
 
@@ -64,10 +67,9 @@ impl Work {
         let edges = (self.rows + self.columns) as f64;
         let reads = match self.pipe {
             MathPipe::Matrix => edges * (self.threads as f64 / unit.wavefront as f64).sqrt(),
-            MathPipe::Vector => {
+            MathPipe::Vector { .. } => {
                 let sums = (self.rows * self.columns) as f64 / self.threads as f64;
-                // Lanes that read the same words are served at once: a quarter remains.
-                2.0 * sums.sqrt() * self.threads as f64 / 4.0
+                2.0 * sums.sqrt() * self.threads as f64 * unit.shown_lds_reads
             }
         };
         (reads + edges) * self.depth as f64 * self.lds_element(dtype)
@@ -77,7 +79,7 @@ impl Work {
     fn step(&self, unit: &ComputeUnit, dtype: GemmDtype, workgroups: u64) -> f64 {
         let rates = match self.pipe {
             MathPipe::Matrix => &unit.matrix,
-            MathPipe::Vector => &unit.vector,
+            MathPipe::Vector { .. } => &unit.vector,
         };
         let edges = (self.rows + self.columns) as f64;
         let bound = [
@@ -97,12 +99,11 @@ impl Work {
     /// How many of them a compute unit holds, by LDS, registers and work-items; at least 1.
     fn resident(&self, unit: &ComputeUnit, dtype: GemmDtype) -> u64 {
         let edges = (self.rows + self.columns) * self.depth;
-        // Matrix units have one step's operands in stages, with room between rows where they are not whole lines, vector
-        // units those of two.
+        // Matrix units have one step's operands in stages, with room between rows where they are not whole lines.
         let buffers = match self.pipe {
             MathPipe::Matrix if self.whole_cache_lines => 1.0,
             MathPipe::Matrix => 1.28,
-            MathPipe::Vector => 2.0,
+            MathPipe::Vector { stages } => stages.into(),
         };
         let (lds, on_its_way) = match self.dynamic_lds {
             0 => (
@@ -170,7 +171,12 @@ impl Gpu {
         splits: u64,
         split_k_reduction: SplitKReduction,
     ) -> f64 {
-        let (unit, dtype) = (self.unit(), product.dtype);
+        let dtype = product.dtype;
+        let (unit, units) = match work.pipe {
+            // Such workgroups stay in one compute unit of a pair.
+            MathPipe::Vector { stages: 1 } => (self.unit().half(), 2 * self.units()),
+            _ => (self.unit(), self.units()),
+        };
         let steps = product.k.div_ceil(splits).div_ceil(work.depth).max(1) as f64;
         let tiles = product.m.div_ceil(work.rows) * product.n.div_ceil(work.columns);
         // Those that are handed to others are counted with the reduction.
@@ -181,7 +187,7 @@ impl Gpu {
         let end = costs::ENDS.value + costs::END_OF_ELEMENT.value * elements;
         let launch = Roofline {
             workgroups: tiles * product.batch * splits,
-            units: self.units(),
+            units,
             resident: work.resident(&unit, dtype),
             whole_rounds: false,
             first: match work.whole_cache_lines {

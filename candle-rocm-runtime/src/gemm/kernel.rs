@@ -2,7 +2,7 @@
 
 use candle_rocm_kernels::{matmul, skinny, Processor};
 
-pub use candle_rocm_kernels::gemm::{Tile, TILES};
+pub use candle_rocm_kernels::gemm::Tile;
 
 use super::problem::{GemmDtype, Transpose};
 

@@ -8,7 +8,7 @@ use super::problem::Transpose;
 use super::product::Product;
 use super::split_k_workspace;
 
-pub use super::kernel::{Kernel, MatrixTile, SkinnyKernel, Tile, TILES};
+pub use super::kernel::{Kernel, MatrixTile, SkinnyKernel, Tile};
 
 /// Most workgroups in x: with workgroups of 256, a grid may have 2^32 - 1 work-items in x.
 const MAX_GRID_X: u64 = 1 << 23;

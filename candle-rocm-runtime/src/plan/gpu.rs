@@ -3,7 +3,7 @@
 use candle_rocm_kernels::nvidia::Multiprocessor;
 use candle_rocm_kernels::order::TileOrder;
 use candle_rocm_kernels::Processor;
-use rocm_gpus::{CodeTarget, Rates};
+use rocm_gpus::{costs, CodeTarget, Rates};
 
 use crate::device::info::DeviceInfo;
 
@@ -39,6 +39,8 @@ pub(crate) struct ComputeUnit {
     pub(crate) wavefront: u64,
     /// Bytes of LDS.
     pub(crate) lds: u64,
+    /// Of what lanes read of LDS, how much counts at [`costs::LDS_RATE`].
+    pub(crate) shown_lds_reads: f64,
     /// Compute units that share a second-level cache, where a GPU has several of those.
     units_of_xcd: Option<u32>,
 }
@@ -53,7 +55,33 @@ impl From<rocm_gpus::Gpu> for ComputeUnit {
             threads: unit.threads().into(),
             wavefront: unit.wavefront.into(),
             lds: unit.lds_bytes.into(),
+            shown_lds_reads: match unit.compute_units {
+                1 => costs::LDS_READS_SHARED.value,
+                _ => costs::LDS_READS_OF_PAIR.value,
+            },
             units_of_xcd: gpu.multiprocessors_of_xcd(),
+        }
+    }
+}
+
+impl ComputeUnit {
+    /// One compute unit of a workgroup processor.
+    pub(crate) fn half(self) -> Self {
+        let half = |rates: Rates| Rates {
+            f16: rates.f16 / 2,
+            bf16: rates.bf16 / 2,
+            i8: rates.i8 / 2,
+            f32: rates.f32 / 2,
+            f64: rates.f64 / 2,
+        };
+        Self {
+            matrix: half(self.matrix),
+            vector: half(self.vector),
+            registers: self.registers / 2,
+            threads: self.threads / 2,
+            lds: self.lds / 2,
+            shown_lds_reads: 2.0 * self.shown_lds_reads,
+            ..self
         }
     }
 }
@@ -78,6 +106,7 @@ const OTHER: ComputeUnit = ComputeUnit {
     threads: 2048,
     wavefront: 32,
     lds: 128 << 10,
+    shown_lds_reads: costs::LDS_READS_SHARED.value,
     units_of_xcd: None,
 };
 

@@ -72,6 +72,18 @@ fn lines_have_120_columns() {
     );
 }
 
+/// What a merge leaves where both sides changed.
+#[test]
+fn no_page_has_a_mark_of_a_merge() {
+    let marked = pages::all().into_iter().filter(|page| {
+        let text = pages::read(&page.path);
+        let is_mark = |line: &str| line.starts_with("<<<<<<< ") || line.starts_with(">>>>>>> ");
+        text.lines().any(is_mark)
+    });
+    let marked: Vec<_> = marked.map(|page| page.path.clone()).collect();
+    assert!(marked.is_empty(), "half merged: {}", marked.join(", "));
+}
+
 /// The faults of a page's tables: rows with other cells than the head has, rows that stand twice.
 fn table_faults(page: &Page) -> Vec<String> {
     let mut faults = Vec::new();

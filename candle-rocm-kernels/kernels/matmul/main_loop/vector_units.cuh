@@ -5,6 +5,8 @@
 //                          stage registers -> LDS      (the buffer that is not being read)
 //   store  registers -> global
 //
+// Tiles of one stage have an order of their own (dual_issue.cuh).
+//
 // The types are a tile's shape (`Shape`), a stage on its way to LDS (`KBlock`), a stage in LDS
 // (`Stage`) and the accumulators of a thread (`Accumulator`). Matrix instructions replace the last two.
 //
@@ -12,9 +14,9 @@
 #pragma once
 #include "matmul/loads/vectors.cuh"
 
-// A tile of M x N of C, in stages of K; each thread holds ROWS x COLS of it.
-template <int M_, int N_, int K_, int ROWS_, int COLS_> struct Shape {
-    static constexpr int M = M_, N = N_, K = K_, ROWS = ROWS_, COLS = COLS_;
+// A tile of M x N of C, in stages of K, so many of which are in LDS; each thread holds ROWS x COLS of it.
+template <int M_, int N_, int K_, int ROWS_, int COLS_, int STAGES_> struct Shape {
+    static constexpr int M = M_, N = N_, K = K_, ROWS = ROWS_, COLS = COLS_, STAGES = STAGES_;
     static constexpr int THREADS = (M / ROWS) * (N / COLS);
 };
 
@@ -23,6 +25,8 @@ template <int M_, int N_, int K_, int ROWS_, int COLS_> struct Shape {
 template <class Acc, int K, int EXTENT> struct Stage {
     static constexpr int PAD = 16 / (int)sizeof(Acc);
     Acc v[K][EXTENT + PAD];
+
+    __device__ __forceinline__ Acc *at(uint32_t k, uint32_t e) { return &v[k][e]; }
 };
 
 // A thread's share of one stage of an operand: VECTORS loads of 16 bytes. The operand is seen as
@@ -95,7 +99,7 @@ template <class T, int K, int EXTENT, int THREADS, bool ALONG_K> struct KBlock {
     }
 
     // Writes what was read to LDS, upcast.
-    __device__ __forceinline__ void stage(Stage<compute_t<T>, K, EXTENT> &lds_stage) const {
+    template <class LdsStage> __device__ __forceinline__ void stage(LdsStage &lds_stage) const {
 #pragma unroll
         for (int i = 0; i < VECTORS; i++) {
             Coordinates p = coordinates(i);
@@ -103,8 +107,7 @@ template <class T, int K, int EXTENT, int THREADS, bool ALONG_K> struct KBlock {
 #pragma unroll
             for (int j = 0; j < V; j++) {
                 compute_t<T> wide = upcast(held[i][j]);
-                if (ALONG_K) lds_stage.v[p.k + j][p.e] = wide;
-                else lds_stage.v[p.k][p.e + j] = wide;
+                *(ALONG_K ? lds_stage.at(p.k + j, p.e) : lds_stage.at(p.k, p.e + j)) = wide;
             }
         }
     }

@@ -4,7 +4,7 @@ use candle_rocm_kernels::Processor;
 
 use super::*;
 use crate::gemm::plan::{SubGrid, MAX_WORKSPACE};
-use crate::gemm::problem::Transpose;
+use crate::gemm::problem::{GemmDtype, Transpose};
 
 /// Candle's product of m x k by k x n, row-major, contiguous: the operands in BLAS's order.
 fn row_major(m: usize, n: usize, k: usize, weight_transposed: bool) -> GemmProblem {
@@ -288,12 +288,17 @@ fn tiles_grow_with_the_product() {
         "gemm_f32_32x32_tn"
     );
     assert_eq!(
-        kernel_of(&row_major(1024, 512, 256, false)),
+        kernel_of(&row_major(1024, 1024, 256, false)),
         "gemm_f32_64x64_nn"
     );
     assert_eq!(
         kernel_of(&row_major(4096, 4096, 256, true)),
         "gemm_f32_128x128_tn"
+    );
+    // By the clock 50 us, where 144 of the larger tiles on 96 compute units take 66.
+    assert_eq!(
+        kernel_of(&row_major(1536, 1536, 512, true)),
+        "gemm_f32_64x64_tn"
     );
     let double = of_type(GemmDtype::F64, row_major(4096, 4096, 256, true));
     assert_eq!(kernel_of(&double), "gemm_f64_64x64_tn");
