@@ -91,6 +91,36 @@ KERNEL alike(unsigned long *places, unsigned *torn, unsigned count) {
     __hip_atomic_fetch_add(torn, found, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
 }
 
+// The same with two such numbers in a move of 128 bits.
+KERNEL alike_in_pairs(unsigned *places, unsigned *torn, unsigned count) {
+    typedef unsigned Quad __attribute__((ext_vector_type(4)));
+    volatile Quad *place = (volatile Quad *)places + X;
+    unsigned found = 0;
+    for (unsigned i = 0; i < count; i++) {
+        unsigned half = i * 2 + GROUP % 2;
+        *place = (Quad){half, half, ~half, ~half};
+        Quad quad = *place;
+        found += (quad.x != quad.y) + (quad.z != quad.w);
+    }
+    __hip_atomic_fetch_add(torn, found, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
+
+// Workgroup 0 waits in a function that its code knows by address alone, workgroup 1 sleeps outside of it, and sets the flag.
+static __device__ __attribute__((noinline)) unsigned waits(unsigned *flag) {
+    while (slept(flag) == 0) {}
+    return 3;
+}
+static __device__ __attribute__((noinline)) unsigned does_not(unsigned *flag) { return *flag; }
+KERNEL waiting_in_a_function(unsigned *flag, unsigned *out, unsigned choice) {
+    if (GROUP == 0) {
+        unsigned (*chosen)(unsigned *) = choice ? waits : does_not;
+        out[X] = chosen(flag);
+        return;
+    }
+    for (unsigned i = 0; i < 500; i++) __builtin_amdgcn_s_sleep(2);
+    __hip_atomic_store(flag, 1, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_AGENT);
+}
+
 // A barrier of all workgroups between rounds, as programs write it.
 KERNEL rounds(unsigned *arrived, unsigned *from, unsigned *to, unsigned count) {
     unsigned n = __builtin_amdgcn_grid_size_x() / WX;
@@ -250,17 +280,39 @@ fn workgroups_wait_for_later_ones() {
 #[test]
 fn numbers_of_64_bits_are_written_whole() {
     each_gpu(|gpu| {
-        let (places, torn) = (gpu.buffer(8 * 64), gpu.buffer(4));
-        let done = gpu.launch(
-            "alike",
-            [4, 1, 1],
-            [64, 1, 1],
-            0,
-            &[U64(places), U64(torn), U32(2_000)],
-            &options(4),
-        );
-        done.unwrap_or_else(|fault| panic!("{}: {fault}", gpu.target));
-        assert_eq!(gpu.download::<u32>(torn, 1), [0], "{}", gpu.target);
+        for kernel in ["alike", "alike_in_pairs"] {
+            let (places, torn) = (gpu.buffer(16 * 64), gpu.buffer(4));
+            let done = gpu.launch(
+                kernel,
+                [4, 1, 1],
+                [64, 1, 1],
+                0,
+                &[U64(places), U64(torn), U32(2_000)],
+                &options(4),
+            );
+            done.unwrap_or_else(|fault| panic!("{}: {fault}", gpu.target));
+            assert_eq!(gpu.download::<u32>(torn, 1), [0], "{} {kernel}", gpu.target);
+        }
+    });
+}
+
+/// A thread goes on with a workgroup whose code it has not met.
+#[test]
+fn a_workgroup_that_waits_in_a_function_goes_on_in_another_thread() {
+    each_gpu(|gpu| {
+        for _ in 0..5 {
+            let (flag, out) = (gpu.buffer(4), gpu.buffer(4 * 64));
+            let done = gpu.launch(
+                "waiting_in_a_function",
+                [2, 1, 1],
+                [64, 1, 1],
+                0,
+                &[U64(flag), U64(out), U32(1)],
+                &options(2),
+            );
+            done.unwrap_or_else(|fault| panic!("{}: {fault}", gpu.target));
+            assert_eq!(gpu.download::<u32>(out, 64), [3; 64], "{}", gpu.target);
+        }
     });
 }
 

@@ -11,6 +11,9 @@ use half::{bf16, f16};
 pub trait Element:
     NcclType + DeviceRepr + ValidAsZeroBits + Copy + PartialEq + Debug + Send + Sync + 'static
 {
+    /// Whether it has a fraction.
+    const IS_FLOAT: bool;
+
     /// One that looks random.
     fn draw(random: &mut Random) -> Self;
 
@@ -40,6 +43,8 @@ fn fold<C: Copy + PartialOrd>(
 macro_rules! integers {
     ($($type:ty as $wide:ty),*) => { $(
         impl Element for $type {
+            const IS_FLOAT: bool = false;
+
             fn draw(random: &mut Random) -> Self {
                 random.bits() as Self
             }
@@ -58,6 +63,8 @@ integers!(i8 as i32, u8 as u32, i32 as i32, u32 as u32, i64 as i64, u64 as u64);
 macro_rules! floats {
     ($($type:ty as $wide:ty, $from:path;)*) => { $(
         impl Element for $type {
+            const IS_FLOAT: bool = true;
+
             fn draw(random: &mut Random) -> Self {
                 $from((random.signed() * 2.0) as $wide)
             }

@@ -13,7 +13,7 @@ use crate::threads::on_gpus;
 /// Elements of an all-reduce that is by pieces wherever its data goes through.
 const LARGE: usize = 300_001;
 
-fn streams(count: usize) -> Vec<Arc<Stream>> {
+pub fn streams(count: usize) -> Vec<Arc<Stream>> {
     let stream = |ordinal| Context::new(ordinal).unwrap().default_stream();
     (0..count).map(stream).collect()
 }
@@ -39,7 +39,7 @@ fn all_reduce(comms: &[Comm], count: usize) {
 }
 
 /// All ranks of a thread: all-reduces by packets and by pieces, then messages of each to each, longer than a slot.
-fn of_one_thread(comms: &[Comm]) {
+pub fn of_one_thread(comms: &[Comm]) {
     const COUNT: usize = 40_001;
     let world = comms.len();
     for count in [9, COUNT, LARGE] {

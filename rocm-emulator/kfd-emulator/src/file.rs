@@ -4,7 +4,7 @@
 //! them are this one, so that nothing but its opening needs to be caught.
 
 use std::ffi::c_void;
-use std::io::{Error, Result};
+use std::io::{Error, Result, Seek as _, Write as _};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use parking_lot::Mutex;
@@ -19,16 +19,29 @@ pub struct DeviceFile {
     end: Mutex<u64>,
 }
 
+/// An empty file in memory.
+fn create() -> Result<OwnedFd> {
+    // SAFETY: a C string that lives as long as the call.
+    let file = unsafe { libc::memfd_create(c"rocm-emulator".as_ptr(), libc::MFD_CLOEXEC) };
+    if file < 0 {
+        return Err(Error::last_os_error());
+    }
+    // SAFETY: just opened, and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(file) })
+}
+
+/// A file in memory that holds this, at its beginning.
+pub fn holding(contents: &[u8]) -> Result<OwnedFd> {
+    let mut file = std::fs::File::from(create()?);
+    file.write_all(contents)?;
+    file.rewind()?;
+    Ok(file.into())
+}
+
 impl DeviceFile {
     /// An empty one.
     pub fn new() -> Result<DeviceFile> {
-        // SAFETY: a C string that lives as long as the call.
-        let file = unsafe { libc::memfd_create(c"rocm-emulator".as_ptr(), libc::MFD_CLOEXEC) };
-        if file < 0 {
-            return Err(Error::last_os_error());
-        }
-        // SAFETY: just opened, and nobody else's.
-        let file = unsafe { OwnedFd::from_raw_fd(file) };
+        let file = create()?;
         let identity = identity(file.as_raw_fd()).ok_or_else(Error::last_os_error)?;
         Ok(DeviceFile {
             file,
@@ -143,4 +156,17 @@ fn identity(file: RawFd) -> Option<(u64, u64)> {
     // SAFETY: `found` is large enough.
     let done = unsafe { libc::fstat(file, &mut found) };
     (done == 0).then_some((found.st_dev, found.st_ino))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    #[test]
+    fn a_file_is_read_from_its_beginning() {
+        let mut file = std::fs::File::from(super::holding(b"gpu_id 2\n").unwrap());
+        let mut text = String::new();
+        file.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "gpu_id 2\n");
+    }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void, CStr};
-use std::os::fd::RawFd;
+use std::os::fd::{IntoRawFd, RawFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::LazyLock;
 
@@ -11,8 +11,9 @@ use parking_lot::Mutex;
 
 use crate::abi::LETTER;
 use crate::driver::driver;
+use crate::file;
 use crate::render::{self, Bo, Device, GpuInfo, Imported};
-use crate::topology::{FIRST_RENDER, FOLDER};
+use crate::topology::{self, FIRST_RENDER};
 
 /// Devices of the kernel's driver.
 const COMPUTE: &str = "/dev/kfd";
@@ -20,7 +21,7 @@ const RENDER: &str = "/dev/dri/renderD";
 
 /// A function of the library that comes after this one.
 macro_rules! next {
-    ($name:literal as $type:ty) => {{
+    ($name:expr, $type:ty) => {{
         // Not a OnceLock: the loader's lock is taken by dlsym, and held by who loads a library whose beginning calls this, so
         // that neither may wait for the other. Whoever comes at the same time finds the same.
         static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -107,36 +108,83 @@ pub unsafe extern "C" fn ioctl(file: c_int, request: c_ulong, argument: *mut c_v
 }
 
 /// What the kernel would say in a file of its topology.
-fn topology(path: &str) -> Option<&'static [u8]> {
-    let rest = path.strip_prefix(FOLDER)?;
-    driver()?.topology.contents(rest)
+fn contents(path: &str) -> Option<&'static [u8]> {
+    driver()?.topology.contents(topology::inside(path)?)
 }
 
-/// C's `fopen`.
-///
-/// # Safety
-/// As C's.
-#[no_mangle]
-pub unsafe extern "C" fn fopen(path: *const c_char, mode: *const c_char) -> *mut libc::FILE {
-    // SAFETY: the caller's promise.
-    if let Some(contents) = unsafe { text(path) }.and_then(topology) {
-        let (first, bytes) = (contents.as_ptr() as *mut c_void, contents.len());
-        // SAFETY: it is only read, and lives as long as the process.
-        return unsafe { fmemopen(first, bytes, c"r".as_ptr()) };
-    }
-    type Fopen = unsafe extern "C" fn(*const c_char, *const c_char) -> *mut libc::FILE;
-    match next!("fopen" as Fopen) {
-        // SAFETY: the caller's promise.
-        Some(fopen) => unsafe { fopen(path, mode) },
-        None => {
-            set_errno(libc::ENOSYS);
-            std::ptr::null_mut()
-        }
-    }
+/// A file of the topology, opened for reading. It has a descriptor, which C++'s streams read from.
+fn opened(path: &str) -> Option<*mut libc::FILE> {
+    let file = file::holding(contents(path)?);
+    let file = file.map(|file| {
+        // SAFETY: a descriptor of nobody else's, and a C string.
+        unsafe { libc::fdopen(file.into_raw_fd(), c"r".as_ptr()) }
+    });
+    Some(file.unwrap_or_else(|error| {
+        set_errno(error.raw_os_error().unwrap_or(libc::EIO));
+        std::ptr::null_mut()
+    }))
 }
 
-extern "C" {
-    fn fmemopen(buffer: *mut c_void, bytes: usize, mode: *const c_char) -> *mut libc::FILE;
+/// Declares C functions that open a file by name.
+macro_rules! openers {
+    ($($name:ident)*) => {
+        $(
+            #[doc = concat!("C's `", stringify!($name), "`.\n\n# Safety\nAs C's.")]
+            #[no_mangle]
+            pub unsafe extern "C" fn $name(path: *const c_char, mode: *const c_char) -> *mut libc::FILE {
+                // SAFETY: the caller's promise.
+                if let Some(file) = unsafe { text(path) }.and_then(opened) {
+                    return file;
+                }
+                type Fopen = unsafe extern "C" fn(*const c_char, *const c_char) -> *mut libc::FILE;
+                match next!(stringify!($name), Fopen) {
+                    // SAFETY: the caller's promise.
+                    Some(fopen) => unsafe { fopen(path, mode) },
+                    None => {
+                        set_errno(libc::ENOSYS);
+                        std::ptr::null_mut()
+                    }
+                }
+            }
+        )*
+    };
+}
+
+openers! { fopen fopen64 }
+
+/// Declares C functions that say what a file is: programs ask whether it is one.
+macro_rules! describers {
+    ($($name:ident)*) => {
+        $(
+            #[doc = concat!("C's `", stringify!($name), "`.\n\n# Safety\nAs C's.")]
+            #[no_mangle]
+            pub unsafe extern "C" fn $name(path: *const c_char, found: *mut libc::stat) -> c_int {
+                // SAFETY: the caller's promise.
+                if let Some((kind, bytes)) = unsafe { text(path) }.and_then(described) {
+                    // SAFETY: zeroes are a value of it, and the caller's promise.
+                    unsafe {
+                        found.write(std::mem::zeroed());
+                        (*found).st_mode = kind | 0o444;
+                        (*found).st_size = bytes as i64;
+                    }
+                    return 0;
+                }
+                // SAFETY: the caller's promise.
+                unsafe { libc::syscall(libc::SYS_newfstatat, libc::AT_FDCWD, path, found, 0) as c_int }
+            }
+        )*
+    };
+}
+
+describers! { stat stat64 }
+
+/// What a file or folder of the topology is (`S_IFREG` or `S_IFDIR`), and how long.
+fn described(path: &str) -> Option<(libc::mode_t, usize)> {
+    if let Some(contents) = contents(path) {
+        return Some((libc::S_IFREG, contents.len()));
+    }
+    driver()?.topology.names(topology::inside(path)?)?;
+    Some((libc::S_IFDIR, 0))
 }
 
 /// A folder of the topology that is being read.
@@ -150,8 +198,7 @@ struct Listing {
 static LISTINGS: LazyLock<Mutex<HashMap<usize, Box<Listing>>>> = LazyLock::new(Mutex::default);
 
 fn listing(path: &str) -> Option<*mut libc::DIR> {
-    let rest = path.strip_prefix(FOLDER)?;
-    let names = driver()?.topology.names(rest)?;
+    let names = driver()?.topology.names(topology::inside(path)?)?;
     let names = names.into_iter().map(str::to_owned).collect();
     let listing = Box::new(Listing {
         names,
@@ -175,7 +222,7 @@ pub unsafe extern "C" fn opendir(path: *const c_char) -> *mut libc::DIR {
         return handle;
     }
     type Opendir = unsafe extern "C" fn(*const c_char) -> *mut libc::DIR;
-    match next!("opendir" as Opendir) {
+    match next!("opendir", Opendir) {
         // SAFETY: the caller's promise.
         Some(opendir) => unsafe { opendir(path) },
         None => std::ptr::null_mut(),
@@ -201,7 +248,7 @@ pub unsafe extern "C" fn readdir(folder: *mut libc::DIR) -> *mut libc::dirent {
         return &raw mut listing.entry;
     }
     type Readdir = unsafe extern "C" fn(*mut libc::DIR) -> *mut libc::dirent;
-    match next!("readdir" as Readdir) {
+    match next!("readdir", Readdir) {
         // SAFETY: the caller's promise.
         Some(readdir) => unsafe { readdir(folder) },
         None => std::ptr::null_mut(),
@@ -218,7 +265,7 @@ pub unsafe extern "C" fn closedir(folder: *mut libc::DIR) -> c_int {
         return 0;
     }
     type Closedir = unsafe extern "C" fn(*mut libc::DIR) -> c_int;
-    match next!("closedir" as Closedir) {
+    match next!("closedir", Closedir) {
         // SAFETY: the caller's promise.
         Some(closedir) => unsafe { closedir(folder) },
         None => -1,

@@ -6,8 +6,11 @@ use std::fmt::Write as _;
 
 use rocm_gpus::Gpu as Facts;
 
-/// Where it is found.
-pub const FOLDER: &str = "/sys/devices/virtual/kfd/kfd/topology";
+/// Where it is found: by libhsakmt, and by RCCL.
+const FOLDERS: [&str; 2] = [
+    "/sys/devices/virtual/kfd/kfd/topology",
+    "/sys/class/kfd/kfd/topology",
+];
 /// Number of the first GPU's device for drawing (`/dev/dri/renderD128`).
 pub const FIRST_RENDER: u32 = 128;
 
@@ -32,7 +35,12 @@ const PCI_EXPRESS: u32 = 2;
 /// Barriers of a whole grid that are kept at once.
 const GRID_BARRIERS: u32 = 64;
 
-/// The files, by path below [`FOLDER`].
+/// The part of a path that says which file of the topology it is; `None` for all other files.
+pub fn inside(path: &str) -> Option<&str> {
+    FOLDERS.iter().find_map(|folder| path.strip_prefix(folder))
+}
+
+/// The files, by path below [`FOLDERS`].
 pub struct Topology {
     files: BTreeMap<String, Box<[u8]>>,
 }
@@ -166,6 +174,7 @@ impl Topology {
             ("node_from", node),
             ("node_to", to),
             ("weight", weight),
+            ("min_bandwidth", 64_000),
             ("max_bandwidth", 64_000),
             ("flags", 1),
         ];
@@ -217,6 +226,7 @@ fn properties_of(gpu: Facts, index: u64, caches: u64, gpus: u64) -> Vec<(&'stati
         ("vendor_id", VENDOR.into()),
         ("device_id", product.pci_id.into()),
         ("location_id", node << 8),
+        ("domain", 0),
         ("drm_render_minor", u64::from(FIRST_RENDER) + index),
         ("num_cp_queues", 24),
         ("max_engine_clk_fcompute", product.clock_mhz.into()),
@@ -239,7 +249,7 @@ fn normal(path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::Topology;
+    use super::{inside, Topology, FOLDERS};
     use rocm_gpus::Gpu;
 
     fn topology(names: &[&str]) -> Topology {
@@ -288,6 +298,15 @@ mod tests {
                 "{gpu}"
             );
         }
+    }
+
+    #[test]
+    fn both_folders_are_the_topology() {
+        for folder in FOLDERS {
+            let path = format!("{folder}/nodes/1/gpu_id");
+            assert_eq!(inside(&path), Some("/nodes/1/gpu_id"));
+        }
+        assert_eq!(inside("/sys/class/kfd/kfd/dev"), None);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Debian's packages of them are unpacked into a private folder, the library `kfd-emulator` takes the amdgpu driver's
 //! place, and our tests of devices, the examples and Candle's own tests run through AMD's `libamdhip64`.
 
+mod collectives;
 mod counts;
 mod libraries;
 mod packages;
@@ -41,6 +42,9 @@ pub struct Args {
     /// AMD's rocBLAS, rocRAND, rocFFT, hiprtc, rocSPARSE and hipBLASLt alone: 983 MB to fetch, and 2.8 GB unpacked.
     #[arg(long, conflicts_with = "short")]
     libraries: bool,
+    /// AMD's RCCL over two emulated GPUs alone: 370 MB to fetch, and 390 MB unpacked.
+    #[arg(long, conflicts_with_all = ["short", "libraries"])]
+    rccl: bool,
     /// A folder that has the packages; otherwise they come from this machine's own mirror of Debian. The variable
     /// CANDLE_ROCM_AMD_PACKAGES says the same.
     #[arg(long)]
@@ -49,7 +53,12 @@ pub struct Args {
 
 /// Fetch, build and run. The exit status is [`GONE`] where a package is not to be had.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let Some(root) = root(args.packages.clone(), args.short, args.libraries)? else {
+    let more = match (args.libraries, args.rccl) {
+        (true, _) => Some(&packages::LIBRARIES),
+        (_, true) => Some(&packages::COLLECTIVES),
+        _ => None,
+    };
+    let Some(root) = root(args.packages.clone(), args.short, more)? else {
         return Ok(ExitCode::from(GONE));
     };
     ensure_toolchain()?;
@@ -61,6 +70,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let archs = args.arch.clone().unwrap_or(all);
     if args.libraries {
         run_libraries(&root, &archs)?;
+    } else if args.rccl {
+        run_collectives(&root, &archs)?;
     } else {
         run_on(&root, &archs, args.short)?;
     }
@@ -70,19 +81,19 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 /// The short part on one GPU, for those who have a toolchain. Where a package is not to be had, a line says so, and
 /// nothing runs.
 pub fn run_short(arch: &str) -> Result<()> {
-    match root(None, true, false)? {
+    match root(None, true, None)? {
         Some(root) => run_on(&root, &[arch.to_owned()], true),
         None => Ok(()),
     }
 }
 
 /// The folder with AMD's packages; nothing, and a line that names it, where one is not to be had.
-fn root(given: Option<PathBuf>, short: bool, libraries: bool) -> Result<Option<Root>> {
+fn root(given: Option<PathBuf>, short: bool, more: Option<&packages::Set>) -> Result<Option<Root>> {
     let named = std::env::var_os(PACKAGES_VARIABLE).filter(|folder| !folder.is_empty());
     let given = given.or(named.map(PathBuf::from));
     let mut ready = Root::ready(given.as_deref(), short.then_some(SHORT_PATIENCE));
-    if libraries {
-        ready = ready.and_then(|root| root.with(&packages::LIBRARIES, given.as_deref()));
+    if let Some(set) = more {
+        ready = ready.and_then(|root| root.with(set, given.as_deref()));
     }
     match ready {
         Ok(root) => Ok(Some(root)),
@@ -121,6 +132,19 @@ fn run_libraries(root: &Root, archs: &[String]) -> Result<()> {
     let mut parts = Parts::default();
     for arch in archs {
         libraries::run(root, &programs, &runner, arch, &mut parts)?;
+    }
+    parts.print();
+    parts.passed()
+}
+
+/// Our collectives' tests by AMD's RCCL.
+fn run_collectives(root: &Root, archs: &[String]) -> Result<()> {
+    let programs = Programs::build()?;
+    let sets = [&packages::RUNTIME, &packages::COLLECTIVES];
+    let runner = Runner::new(root, &sets, &programs.model)?;
+    let mut parts = Parts::default();
+    for arch in archs {
+        collectives::run(root, &programs, &runner, arch, &mut parts)?;
     }
     parts.print();
     parts.passed()

@@ -58,6 +58,27 @@ pub const LIBRARIES: Set = Set {
     unpacked: 2805,
 };
 
+/// Collectives over several GPUs.
+pub const COLLECTIVES: Set = Set {
+    what: "AMD's RCCL",
+    tree: "collectives",
+    packages: COLLECTIVE_PACKAGES,
+    unpacked: 390,
+};
+
+const COLLECTIVE_PACKAGES: &[Package] = &[
+    package(
+        "main/r/rccl/librccl1_7.2.4-1~exp3_amd64.deb",
+        369_240_088,
+        "505da86bed73fa221b97681410dcdb25a6a4b05be9bf40023a976ba9936f060f",
+    ),
+    package(
+        "main/r/rocm-smi-lib/librocm-smi64-7_7.2.4-1~exp1_amd64.deb",
+        428_188,
+        "65ddafb06d8d58532f3c34c1331fa03b39438d2c1cac23586ee778136758d9e5",
+    ),
+];
+
 const LIBRARY_PACKAGES: &[Package] = &[
     package(
         "main/r/rocblas/librocblas5_7.2.4-1~exp1_amd64.deb",

@@ -18,6 +18,8 @@ use crate::suites::EVERYTHING;
 /// The packages whose tests run.
 const RUNTIME: &str = "candle-rocm-runtime";
 const EMULATOR: &str = "rocm-emulator";
+/// The test program of collectives, which needs several GPUs: see [`super::collectives`].
+pub const COMMUNICATION: &str = "communication";
 /// How long a program may take: AMD's HIP does not always come to an end when a process does.
 const LIMIT_SECONDS: u32 = 600;
 /// Their test programs that use a GPU by HIP. What needs a library of AMD's besides is ignored there: see
@@ -138,8 +140,8 @@ const NOT_ABOUT_IT: [(&str, &str); 14] = [
         "faults of HIP's graphs, which the stand-in plays",
     ),
     (
-        "communication",
-        "several GPUs of a process, whose peers the stand-in has: not tried on AMD's HIP",
+        COMMUNICATION,
+        "ours over several GPUs, whose peers the stand-in has; AMD's RCCL runs with --rccl",
     ),
     (
         "amd_provider",
@@ -216,6 +218,7 @@ impl Programs {
         let mut command = cargo(&["build", "--lib"]);
         command.args(EVERYTHING);
         command.args(TESTS.iter().flat_map(|(_, test)| ["--test", test]));
+        command.args(["--test", COMMUNICATION]);
         command.args(EXAMPLES.iter().flat_map(|(example, _)| ["--bin", example]));
         let mut programs = Programs {
             model: PathBuf::new(),
@@ -258,7 +261,9 @@ impl Programs {
 
     /// The command that runs one of the test programs on one GPU, in its package's folder.
     pub fn test(&self, runner: &Runner, name: &str, arch: &str) -> Result<Command> {
-        let listed = TESTS.iter().find(|(_, test)| *test == name);
+        let several = [(RUNTIME, COMMUNICATION)];
+        let mut listed = TESTS.iter().chain(&several);
+        let listed = listed.find(|(_, test)| *test == name);
         let (package, _) = listed.with_context(|| format!("{name} is no program of the list"))?;
         let mut command = runner.through().command(find(&self.tests, name)?, arch);
         command.current_dir(cargo::root().join(package));

@@ -292,7 +292,7 @@ fn named(list: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::packages::LIBRARIES;
+    use super::super::packages::{COLLECTIVES, LIBRARIES};
     use super::*;
 
     #[test]
@@ -311,7 +311,11 @@ mod tests {
 
     #[test]
     fn packages_are_pinned_once_each() {
-        let all = || RUNTIME.packages.iter().chain(LIBRARIES.packages);
+        let all = || {
+            [RUNTIME, LIBRARIES, COLLECTIVES]
+                .into_iter()
+                .flat_map(|set| set.packages)
+        };
         let mut files: Vec<&str> = all().map(Package::file).collect();
         for package in all() {
             assert!(package.path.starts_with("main/") && package.file().ends_with(".deb"));

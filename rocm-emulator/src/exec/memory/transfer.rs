@@ -169,39 +169,42 @@ macro_rules! mover {
     };
 }
 
-/// Two dwords are moved at once: where they are aligned, a workgroup on another thread has written both or neither.
+/// Dwords are moved in pairs: where one is aligned, a workgroup on another thread has written both dwords or neither.
+/// RCCL's packets are such pairs, two in a move of four dwords.
 ///
 /// # Safety
 /// `E::BYTES` bytes can be read at `from`, and `data` has `E::ROWS` rows.
 #[inline(always)]
 unsafe fn load_lane<E: Element>(data: &mut [Row], lane: usize, from: u64) {
-    if let [low, high] = data {
-        // SAFETY: the caller's promise; elements of two rows have eight bytes.
-        let both = unsafe { (from as *const u64).read_unaligned() };
+    let from = from as *const u8;
+    let (pairs, rest) = data.as_chunks_mut::<2>();
+    for (pair, [low, high]) in pairs.iter_mut().enumerate() {
+        // SAFETY: the caller's promise; elements of two rows and more have four bytes for each.
+        let both = unsafe { from.add(8 * pair).cast::<u64>().read_unaligned() };
         (low.0[lane], high.0[lane]) = (both as u32, (both >> 32) as u32);
-        return;
     }
-    for (row, dwords) in data.iter_mut().enumerate() {
+    for (row, dwords) in rest.iter_mut().enumerate() {
         // SAFETY: the caller's promise.
-        dwords.0[lane] = unsafe { E::load(from as *const u8, row, dwords.0[lane]) };
+        dwords.0[lane] = unsafe { E::load(from, 2 * pairs.len() + row, dwords.0[lane]) };
     }
 }
 
-/// Two dwords at once, as [`load_lane`].
+/// Dwords in pairs, as [`load_lane`].
 ///
 /// # Safety
 /// `E::BYTES` bytes can be written at `to`, and `data` has `E::ROWS` rows.
 #[inline(always)]
 unsafe fn store_lane<E: Element>(data: &mut [Row], lane: usize, to: u64) {
-    if let [low, high] = data {
+    let to = to as *mut u8;
+    let (pairs, rest) = data.as_chunks::<2>();
+    for (pair, [low, high]) in pairs.iter().enumerate() {
         let both = u64::from(low.0[lane]) | u64::from(high.0[lane]) << 32;
-        // SAFETY: the caller's promise; elements of two rows have eight bytes.
-        unsafe { (to as *mut u64).write_unaligned(both) };
-        return;
+        // SAFETY: the caller's promise; elements of two rows and more have four bytes for each.
+        unsafe { to.add(8 * pair).cast::<u64>().write_unaligned(both) };
     }
-    for (row, dwords) in data.iter().enumerate() {
+    for (row, dwords) in rest.iter().enumerate() {
         // SAFETY: the caller's promise.
-        unsafe { E::store(to as *mut u8, row, dwords.0[lane]) };
+        unsafe { E::store(to, 2 * pairs.len() + row, dwords.0[lane]) };
     }
 }
 

@@ -1,7 +1,5 @@
 //! One wavefront: the turns it takes on a thread, and why each ends.
 
-use std::sync::Arc;
-
 use super::launch_state::{self, Arguments};
 use super::state::{fingerprint, Scalars};
 use super::thread::{Run, Thread};
@@ -9,9 +7,9 @@ use crate::exec::check::{Checks, GroupChecks, WaveChecks};
 use crate::exec::clock::WaveRecord;
 use crate::exec::counters::Class;
 use crate::exec::memory::{Context, Violation};
-use crate::exec::program::{self, Op, Program, Step, NOWHERE};
+use crate::exec::program::{self, Op, Step, NOWHERE};
 use crate::exec::scalar::{get_hwreg, set_hwreg, set_mode_bits, time};
-use crate::exec::watch::{Recorder, Tracer};
+use crate::exec::watch::Tracer;
 use crate::exec::wave::{Row, Wave};
 use crate::fault::FaultKind;
 
@@ -221,6 +219,10 @@ impl Wavefront {
             || thread.recorder.is_some()
             || turn.group.is_some()
             || self.record.is_some();
+        if thread.program.at(self.wave.pc).is_none() {
+            // Another thread, which had the wavefront before, has met this code.
+            extend(thread, self.wave.pc);
+        }
         let mut program = thread.program.clone();
         let mut at = program.at(self.wave.pc).unwrap_or(NOWHERE);
         let until = until.min(run.max_instructions.saturating_add(1));
@@ -244,11 +246,10 @@ impl Wavefront {
                 Flow::Next => next,
                 Flow::Step(to) => to,
                 Flow::Address(to) => {
-                    let cx = &mut thread.cx;
-                    cx.count(Class::Scalar);
+                    thread.cx.count(Class::Scalar);
                     if program.at(to).is_none() {
-                        extend(&mut program, to, run, cx, &mut thread.recorder);
-                        thread.program = program.clone();
+                        extend(thread, to);
+                        program = thread.program.clone();
                     }
                     program.at(to).ok_or_else(|| {
                         self.wave.pc = to;
@@ -485,21 +486,16 @@ fn grid_barrier(wave: &Wave, offset: u32, value: u16) -> Flow {
 
 /// Translate the code at an address too, if there is any.
 #[cold]
-fn extend(
-    program: &mut Arc<Program>,
-    to: u64,
-    run: &Run,
-    cx: &mut Context,
-    recorder: &mut Option<Box<Recorder>>,
-) {
-    let Some(extended) = program::extended(run.launch.kernel, to) else {
+fn extend(thread: &mut Thread, to: u64) {
+    let Some(extended) = program::extended(thread.run.launch.kernel, to) else {
         return;
     };
-    if let Some(recorder) = recorder {
-        recorder.keep(program);
+    if let Some(recorder) = &mut thread.recorder {
+        recorder.keep(&thread.program);
     }
-    *program = extended;
-    cx.windows.resize(program.sites as usize, (0, 0));
+    thread.program = extended;
+    let windows = &mut thread.cx.windows;
+    windows.resize(thread.program.sites as usize, (0, 0));
     // Sites are numbered anew: what they remembered is another's.
-    cx.windows.fill((0, 0));
+    windows.fill((0, 0));
 }
