@@ -34,7 +34,7 @@ pub fn everything(comm: &Comm) {
     with_norms(comm);
 }
 
-/// Those that libraries have, too. Averages of integers are ours alone: libraries' wrap around.
+/// Those that libraries are held to, too. Averages of integers are not among them: RCCL's of i8 differ from ours.
 pub fn by_library(comm: &Comm) {
     for_each_element!(collectives(comm, &COUNTS));
     for_each_element!(by_pieces(comm));
