@@ -37,9 +37,9 @@ const RECORDED: [(&str, [u64; 6]); 6] = [
         [
             0x67422e3353533fa1,
             0x207d0ada656e6e36,
-            0x3389a37fb65433ab,
-            0x3895b5612914d45f,
-            0x5c63724422b2410c,
+            0x1e06bc7eb2260c53,
+            0xd698d0dafb3d934b,
+            0xeb496cd515d66448,
             0x8a7147a1c842c47c,
         ],
     ),
