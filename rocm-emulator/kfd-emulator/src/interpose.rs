@@ -109,7 +109,8 @@ pub unsafe extern "C" fn ioctl(file: c_int, request: c_ulong, argument: *mut c_v
 
 /// What the kernel would say in a file of its topology.
 fn contents(path: &str) -> Option<&'static [u8]> {
-    driver()?.topology.contents(topology::inside(path)?)
+    let path = topology::inside(path)?;
+    driver()?.topology.contents(path)
 }
 
 /// A file of the topology, opened for reading. It has a descriptor, which C++'s streams read from.
@@ -183,7 +184,8 @@ fn described(path: &str) -> Option<(libc::mode_t, usize)> {
     if let Some(contents) = contents(path) {
         return Some((libc::S_IFREG, contents.len()));
     }
-    driver()?.topology.names(topology::inside(path)?)?;
+    let path = topology::inside(path)?;
+    driver()?.topology.names(path)?;
     Some((libc::S_IFDIR, 0))
 }
 
@@ -198,7 +200,8 @@ struct Listing {
 static LISTINGS: LazyLock<Mutex<HashMap<usize, Box<Listing>>>> = LazyLock::new(Mutex::default);
 
 fn listing(path: &str) -> Option<*mut libc::DIR> {
-    let names = driver()?.topology.names(topology::inside(path)?)?;
+    let path = topology::inside(path)?;
+    let names = driver()?.topology.names(path)?;
     let names = names.into_iter().map(str::to_owned).collect();
     let listing = Box::new(Listing {
         names,
@@ -229,29 +232,42 @@ pub unsafe extern "C" fn opendir(path: *const c_char) -> *mut libc::DIR {
     }
 }
 
-/// C's `readdir`.
-///
-/// # Safety
-/// As C's.
-#[no_mangle]
-pub unsafe extern "C" fn readdir(folder: *mut libc::DIR) -> *mut libc::dirent {
-    if let Some(listing) = LISTINGS.lock().get_mut(&(folder as usize)) {
-        let Some(name) = listing.names.get(listing.next) else {
+/// Declares C functions that give a folder's next entry. Both have the same entries where files have 64 bits.
+macro_rules! readers {
+    ($($name:ident)*) => {
+        $(
+            #[doc = concat!("C's `", stringify!($name), "`.\n\n# Safety\nAs C's.")]
+            #[no_mangle]
+            pub unsafe extern "C" fn $name(folder: *mut libc::DIR) -> *mut libc::dirent {
+                if let Some(listing) = LISTINGS.lock().get_mut(&(folder as usize)) {
+                    return listing.next_entry();
+                }
+                type Readdir = unsafe extern "C" fn(*mut libc::DIR) -> *mut libc::dirent;
+                match next!(stringify!($name), Readdir) {
+                    // SAFETY: the caller's promise.
+                    Some(readdir) => unsafe { readdir(folder) },
+                    None => std::ptr::null_mut(),
+                }
+            }
+        )*
+    };
+}
+
+readers! { readdir readdir64 }
+
+impl Listing {
+    /// The next folder's, which lies here until the one after it is asked for; null at the end.
+    fn next_entry(&mut self) -> *mut libc::dirent {
+        let Some(name) = self.names.get(self.next) else {
             return std::ptr::null_mut();
         };
-        listing.next += 1;
-        listing.entry.d_type = libc::DT_DIR;
-        listing.entry.d_name.fill(0);
-        for (place, byte) in listing.entry.d_name.iter_mut().zip(name.bytes()) {
+        self.next += 1;
+        self.entry.d_type = libc::DT_DIR;
+        self.entry.d_name.fill(0);
+        for (place, byte) in self.entry.d_name.iter_mut().zip(name.bytes()) {
             *place = byte as c_char;
         }
-        return &raw mut listing.entry;
-    }
-    type Readdir = unsafe extern "C" fn(*mut libc::DIR) -> *mut libc::dirent;
-    match next!("readdir", Readdir) {
-        // SAFETY: the caller's promise.
-        Some(readdir) => unsafe { readdir(folder) },
-        None => std::ptr::null_mut(),
+        &raw mut self.entry
     }
 }
 
