@@ -37,9 +37,10 @@ pub fn gpus(root: &Path) -> io::Result<Vec<Node>> {
     let named = |file: &Path, error: io::Error| {
         io::Error::new(error.kind(), format!("{}: {error}", file.display()))
     };
-    let mut numbered: Vec<(u32, PathBuf)> = std::fs::read_dir(&nodes)
+    let entries = std::fs::read_dir(&nodes).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+    let mut numbered: Vec<(u32, PathBuf)> = entries
         .map_err(|error| named(&nodes, error))?
-        .flatten()
+        .into_iter()
         .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())))
         .collect();
     numbered.sort();
