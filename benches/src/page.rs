@@ -42,7 +42,7 @@ fn input_bytes(row: &Row) -> usize {
 }
 
 fn is_large_contiguous(row: &Row) -> bool {
-    cases::is_contiguous(&row.case.op) && input_bytes(row) >= LARGE
+    cases::is_contiguous(&row.case.op) && is_large(row)
 }
 
 /// Kernels whose bytes a copy could bound, of 16 MiB and over.

@@ -17,6 +17,13 @@ use candle_rocm_testing::random::Random;
 use common::number::Number;
 use half::{bf16, f16};
 
+/// Addresses that vectors can be read from, where a plan alone is asked for.
+const ANYWHERE: Operands = Operands {
+    inputs: 256,
+    weights: 256,
+    outputs: 256,
+};
+
 trait Element: Number + DeviceRepr {
     const DTYPE: Dtype;
     /// Spacing of numbers around 1 in the type of its sums.
@@ -461,12 +468,7 @@ fn shared_pixels<T: Element>() {
         for operation in [Operation::Forward, Operation::Data] {
             of.operation = operation;
             let follows = follows(&mut draw, operation);
-            let there = Operands {
-                inputs: 256,
-                weights: 256,
-                outputs: 256,
-            };
-            let kernel = chosen(&of, &there, Gpu::from(context.info()));
+            let kernel = chosen(&of, &ANYWHERE, Gpu::from(context.info()));
             let is_strided = operation == Operation::Data && axes[1].stride > 1;
             assert_eq!(matches!(kernel, Kernel::Halo { .. }), !is_strided, "{of}");
             check::<T>(&stream, &of, follows, &mut draw, true);
@@ -505,13 +507,8 @@ fn along_lines<T: Element>() {
     for (batch, channels, groups, axes, unit) in cases {
         let mut of = Convolution::contiguous(T::DTYPE, batch, channels, groups, axes);
         of.operation = Operation::Weights;
-        let there = Operands {
-            inputs: 256,
-            weights: 256,
-            outputs: 256,
-        };
         let gpu = Gpu::from(context.info());
-        let units: Vec<u32> = kernels(&of, &there, gpu)
+        let units: Vec<u32> = kernels(&of, &ANYWHERE, gpu)
             .into_iter()
             .filter_map(|kernel| match kernel {
                 Kernel::Lines { lines, .. } => Some(lines.unit),
@@ -597,12 +594,7 @@ fn slices<T: Element>() {
         let mut of = Convolution::contiguous(T::DTYPE, batch, channels, groups, axes);
         for operation in [Operation::Forward, Operation::Data] {
             of.operation = operation;
-            let there = Operands {
-                inputs: 256,
-                weights: 256,
-                outputs: 256,
-            };
-            let all = kernels(&of, &there, Gpu::from(context.info()));
+            let all = kernels(&of, &ANYWHERE, Gpu::from(context.info()));
             let is_sliced = |kernel: &Kernel| matches!(kernel, Kernel::Sliced { .. });
             assert!(all.iter().any(is_sliced), "{of}");
             let follows = follows(&mut draw, operation);
@@ -610,15 +602,10 @@ fn slices<T: Element>() {
         }
     }
     // As few tiles as a network's smallest images have are made so where k cannot be split, as there are phases.
-    let there = Operands {
-        inputs: 256,
-        weights: 256,
-        outputs: 256,
-    };
     let chosen = |channels, operation| {
         let mut of = Convolution::contiguous(T::DTYPE, 1, channels, 1, square(16, 3, 2, 1));
         of.operation = operation;
-        chosen(&of, &there, Gpu::from(context.info()))
+        chosen(&of, &ANYWHERE, Gpu::from(context.info()))
     };
     let kernel = chosen([80, 1280], Operation::Data);
     assert!(matches!(kernel, Kernel::Sliced { .. }), "{kernel:?}");
@@ -664,17 +651,12 @@ fn depthwise() {
 
 /// The gradient of a convolution's weights of groups of one channel, in one split and in several.
 fn depthwise_weights<T: Element>(stream: &Arc<Stream>, of: &Convolution, draw: &mut Random) {
-    let there = Operands {
-        inputs: 256,
-        weights: 256,
-        outputs: 256,
-    };
     let mut of = Convolution {
         operation: Operation::Weights,
         ..*of
     };
     let gpu = Gpu::from(stream.context().info());
-    let is_one_split = |of: &Convolution| match chosen(of, &there, gpu) {
+    let is_one_split = |of: &Convolution| match chosen(of, &ANYWHERE, gpu) {
         Kernel::DepthwiseWeights { splits, .. } => splits == 1,
         other => panic!("{of} by {other:?}"),
     };
@@ -714,14 +696,9 @@ fn depthwise_kernels<T: Element>() {
             depthwise_weights::<T>(&stream, &of, &mut draw);
             of.inputs = Strides::channels_last(channels, axes.map(|axis| axis.input));
             of.outputs = Strides::channels_last(channels, axes.map(|axis| axis.output));
-            let there = Operands {
-                inputs: 256,
-                weights: 256,
-                outputs: 256,
-            };
             let gpu = Gpu::from(context.info());
             assert!(
-                matches!(chosen(&of, &there, gpu), Kernel::DepthwiseLast { .. }),
+                matches!(chosen(&of, &ANYWHERE, gpu), Kernel::DepthwiseLast { .. }),
                 "{of}"
             );
             check::<T>(&stream, &of, follows, &mut draw, channels == 8);
@@ -786,12 +763,7 @@ fn depthwise_strides<T: Element>() {
             if of.axes[1].output == 0 {
                 continue;
             }
-            let there = Operands {
-                inputs: 256,
-                weights: 256,
-                outputs: 256,
-            };
-            let kernel = chosen(&of, &there, gpu);
+            let kernel = chosen(&of, &ANYWHERE, gpu);
             assert!(
                 matches!(kernel, Kernel::DepthwiseData { .. }),
                 "{of} by {kernel:?}"
@@ -836,12 +808,7 @@ fn few_channels<T: Element>() {
         let mut of = Convolution::contiguous(T::DTYPE, 3, channels, groups, axes);
         for operation in [Operation::Forward, Operation::Data] {
             of.operation = operation;
-            let there = Operands {
-                inputs: 256,
-                weights: 256,
-                outputs: 256,
-            };
-            let kernel = chosen(&of, &there, gpu);
+            let kernel = chosen(&of, &ANYWHERE, gpu);
             let is_grouped = matches!(kernel, Kernel::Grouped { .. });
             assert_eq!(
                 is_grouped,
@@ -897,12 +864,7 @@ fn channels_as_neighbours<T: Element>() {
             (Operation::Data, of.weights),
         ] {
             (of.operation, of.weights) = (operation, weights);
-            let there = Operands {
-                inputs: 256,
-                weights: 256,
-                outputs: 256,
-            };
-            let kernel = chosen(&of, &there, gpu);
+            let kernel = chosen(&of, &ANYWHERE, gpu);
             assert!(matches!(kernel, Kernel::Tile { .. }), "{of} by {kernel:?}");
             let follows = follows(&mut draw, operation);
             check::<T>(&stream, &of, follows, &mut draw, true);

@@ -113,6 +113,12 @@ fn contents(path: &str) -> Option<&'static [u8]> {
     driver()?.topology.contents(path)
 }
 
+/// What is in a folder of the kernel's topology.
+fn names(path: &str) -> Option<Vec<&'static str>> {
+    let path = topology::inside(path)?;
+    driver()?.topology.names(path)
+}
+
 /// A file of the topology, opened for reading. It has a descriptor, which C++'s streams read from.
 fn opened(path: &str) -> Option<*mut libc::FILE> {
     let file = file::holding(contents(path)?);
@@ -184,9 +190,7 @@ fn described(path: &str) -> Option<(libc::mode_t, usize)> {
     if let Some(contents) = contents(path) {
         return Some((libc::S_IFREG, contents.len()));
     }
-    let path = topology::inside(path)?;
-    driver()?.topology.names(path)?;
-    Some((libc::S_IFDIR, 0))
+    names(path).map(|_| (libc::S_IFDIR, 0))
 }
 
 /// A folder of the topology that is being read.
@@ -200,9 +204,7 @@ struct Listing {
 static LISTINGS: LazyLock<Mutex<HashMap<usize, Box<Listing>>>> = LazyLock::new(Mutex::default);
 
 fn listing(path: &str) -> Option<*mut libc::DIR> {
-    let path = topology::inside(path)?;
-    let names = driver()?.topology.names(path)?;
-    let names = names.into_iter().map(str::to_owned).collect();
+    let names = names(path)?.into_iter().map(str::to_owned).collect();
     let listing = Box::new(Listing {
         names,
         next: 0,

@@ -69,9 +69,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     };
     let archs = args.arch.clone().unwrap_or(all);
     if args.libraries {
-        run_libraries(&root, &archs)?;
+        run_with(&packages::LIBRARIES, libraries::run, &root, &archs)?;
     } else if args.rccl {
-        run_collectives(&root, &archs)?;
+        run_with(&packages::COLLECTIVES, collectives::run, &root, &archs)?;
     } else {
         run_on(&root, &archs, args.short)?;
     }
@@ -124,27 +124,15 @@ fn run_on(root: &Root, archs: &[String], short: bool) -> Result<()> {
     parts.passed()
 }
 
-/// What each of AMD's libraries computes, beside ours or what the host computes.
-fn run_libraries(root: &Root, archs: &[String]) -> Result<()> {
-    let programs = Programs::build()?;
-    let sets = [&packages::RUNTIME, &packages::LIBRARIES];
-    let runner = Runner::new(root, &sets, &programs.model)?;
-    let mut parts = Parts::default();
-    for arch in archs {
-        libraries::run(root, &programs, &runner, arch, &mut parts)?;
-    }
-    parts.print();
-    parts.passed()
-}
+/// What some of AMD's libraries compute, in one of their sets beside the runtime's.
+type Run = fn(&Root, &Programs, &Runner, &str, &mut Parts) -> Result<()>;
 
-/// Our collectives' tests by AMD's RCCL.
-fn run_collectives(root: &Root, archs: &[String]) -> Result<()> {
+fn run_with(set: &packages::Set, run: Run, root: &Root, archs: &[String]) -> Result<()> {
     let programs = Programs::build()?;
-    let sets = [&packages::RUNTIME, &packages::COLLECTIVES];
-    let runner = Runner::new(root, &sets, &programs.model)?;
+    let runner = Runner::new(root, &[&packages::RUNTIME, set], &programs.model)?;
     let mut parts = Parts::default();
     for arch in archs {
-        collectives::run(root, &programs, &runner, arch, &mut parts)?;
+        run(root, &programs, &runner, arch, &mut parts)?;
     }
     parts.print();
     parts.passed()
